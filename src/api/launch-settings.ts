@@ -1,0 +1,62 @@
+/**
+ * How this process was started, handed from the command line to the job's environment.
+ * It is kept on `globalThis` under a registered symbol: a job may import another copy of this package than the one whose `millrace` command
+ * runs it, and both must see the same settings. So it holds plain data and plain functions only.
+ */
+
+/** How a job ended, as far as a process cares. */
+export interface JobOutcome {
+  readonly jobName: string
+  /** SUSPENDED: this worker left, the job can go on elsewhere or later. */
+  readonly status: 'FINISHED' | 'CANCELED' | 'SUSPENDED' | 'FAILED'
+  /** Why it FAILED. */
+  readonly error?: unknown
+}
+
+/** Settings of one start. */
+export interface LaunchSettings {
+  /** True under `millrace run`, false under `node job.ts`. */
+  readonly launchedByCli: boolean
+  /** `-D key=value`, the strongest settings of all. */
+  readonly flags: Readonly<Record<string, string>>
+  /** `--config FILE`; without it `millrace.yaml` in the working directory, if there is one. */
+  readonly configFile?: string
+  /** Print the job's graph and start nothing. */
+  readonly dryRun: boolean
+  /** Begin without the state of earlier runs. */
+  readonly fresh: boolean
+  /** Transactional ids whose lost records the operator has accepted. */
+  readonly acceptLostTransactions: readonly string[]
+  /** Drop state that no operator of the graph claims. */
+  readonly allowNonRestoredState: boolean
+  /** Checkpoint or savepoint to start from, instead of the latest checkpoint. */
+  readonly restoreFrom?: string
+  /** Must be called for every `execute` and `executeAsync`, before anything is started, in a dry run too. */
+  readonly onJobSubmitted?: (jobName: string) => void
+  /** Must be called once for every job that was submitted and started, before its promise settles. */
+  readonly onJobSettled?: (outcome: JobOutcome) => void
+}
+
+const SLOT = Symbol.for('millrace.launch')
+
+const BY_NODE: LaunchSettings = {
+  launchedByCli: false,
+  flags: {},
+  dryRun: false,
+  fresh: false,
+  acceptLostTransactions: [],
+  allowNonRestoredState: false,
+}
+
+type Slots = Record<symbol, LaunchSettings | undefined>
+
+/** Sets how this process was started; jobs submitted from now on see it. */
+export function setLaunchSettings(settings: LaunchSettings): void {
+  ;(globalThis as unknown as Slots)[SLOT] = settings
+}
+
+/** How this process was started; plain `node job.ts` unless somebody said otherwise. */
+export function getLaunchSettings(): LaunchSettings {
+  // A command of another version may know fewer settings; those keep their defaults.
+  return { ...BY_NODE, ...(globalThis as unknown as Slots)[SLOT] }
+}

@@ -1,0 +1,79 @@
+/**
+ * Where snapshot bytes go, as contracts: a handle names stored bytes in a completed checkpoint, a blob store puts and gets them.
+ * Directory, topic and memory stores live in the leaves.
+ */
+
+import type { KeyGroupImage } from '../core/state.ts'
+import { StateLostError } from '../errors.ts'
+
+/**
+ * Names stored bytes. Part of completed checkpoints as it is (JSON), so fields are never renamed.
+ * `crc32` is CRC-32 (ISO-HDLC) of the bytes, `size` their number.
+ */
+export type StateHandle =
+  /** Small bytes, in the metadata itself. */
+  | { readonly kind: 'inline'; readonly bytes: string; readonly size: number }
+  /** A file; `path` is relative to the root of the checkpoint storage, with '/'. */
+  | { readonly kind: 'file'; readonly path: string; readonly size: number; readonly crc32: number }
+  /** Records of the checkpoint topic. */
+  | {
+      readonly kind: 'topic'
+      readonly name: string
+      readonly chunks: number
+      readonly size: number
+      readonly crc32: number
+    }
+
+/** Stores the blobs of one checkpoint. */
+export interface BlobStore {
+  /**
+   * Stores bytes durably: when the promise resolves they survive a crash. `name` is unique within the checkpoint.
+   * @throws MillraceError MILLRACE_CHECKPOINT_STORAGE if they could not be stored
+   */
+  put(name: string, bytes: Uint8Array): Promise<StateHandle>
+  /** The bytes of a handle, verified. @throws StateLostError if they are missing or damaged */
+  get(handle: StateHandle): Promise<Uint8Array>
+  /** Deletes what the handle names, and nothing else. What is gone already is fine. */
+  discard(handle: StateHandle): Promise<void>
+}
+
+/** Where the image of a key group lies in a blob. */
+export type KeyGroupExtent = readonly [keyGroup: number, offset: number, length: number]
+
+/** The keyed state of one operator subtask in one checkpoint: one blob of images. */
+export interface KeyedStateHandle {
+  readonly handle: StateHandle
+  readonly keyGroups: readonly KeyGroupExtent[]
+}
+
+/** Puts images into one blob. The extents belong into the `KeyedStateHandle`. */
+export function packImages(images: readonly KeyGroupImage[]): {
+  readonly bytes: Uint8Array
+  readonly keyGroups: KeyGroupExtent[]
+} {
+  const bytes = new Uint8Array(images.reduce((sum, image) => sum + image.bytes.length, 0))
+  const keyGroups: KeyGroupExtent[] = []
+  let offset = 0
+  for (const { keyGroup, bytes: image } of [...images].sort((a, b) => a.keyGroup - b.keyGroup)) {
+    bytes.set(image, offset)
+    keyGroups.push([keyGroup, offset, image.length])
+    offset += image.length
+  }
+  return { bytes, keyGroups }
+}
+
+/**
+ * The images of the listed key groups, as views into the blob.
+ * @throws StateLostError if an extent lies outside of the blob
+ */
+export function unpackImages(bytes: Uint8Array, keyGroups: readonly KeyGroupExtent[]): KeyGroupImage[] {
+  return keyGroups.map(([keyGroup, offset, length]) => {
+    if (!(offset >= 0 && length >= 0 && offset + length <= bytes.length))
+      throw new StateLostError(
+        'MILLRACE_STATE_LOST',
+        `Key group ${keyGroup} should lie at bytes ${offset}–${offset + length} of a blob that has ${bytes.length}`,
+        { details: { keyGroup } },
+      )
+    return { keyGroup, bytes: bytes.subarray(offset, offset + length) }
+  })
+}

@@ -1,0 +1,86 @@
+/**
+ * Contracts of durable job facts: who leads, what completed, what is confirmed, how the job ended.
+ * kafka/job-topics.ts keeps them in the checkpoint topic behind a fenced producer; runtime/memory-checkpoint-store.ts on the heap.
+ */
+import type { GroupOffset } from '../core/connector.ts'
+import type { BlobStore } from './checkpoint-storage.ts'
+import type { CompletedCheckpoint } from './completed-checkpoint.ts'
+
+/** Transactional ids that a sink may own, as they were ever recorded: what a take-over must clean up even if nobody lists them. */
+export interface SinkRecord {
+  readonly uid: string
+  /** Everything of the id before `.<subtask>.<slot>`. */
+  readonly prefix: string
+  /** Highest ever. */
+  readonly parallelism: number
+  readonly slots: number
+}
+
+/** Written before an attempt is deployed; proves that the writer leads. */
+export interface AttemptRecord {
+  readonly run: string
+  readonly attempt: number
+  /** Uuid of the leader's process. */
+  readonly incarnation: string
+  /** Epoch ms. */
+  readonly startedAt: number
+  readonly fingerprint: string
+  readonly sinks: readonly SinkRecord[]
+}
+
+/** How a run ended, or that it is suspended. Absence = it is running, or was killed. */
+export interface JobRecord {
+  readonly run: string
+  readonly status: 'FINISHED' | 'CANCELED' | 'FAILED' | 'SUSPENDED'
+  readonly at: number
+  readonly reason?: string
+}
+
+/** All that a new leader knows. */
+export interface RecoveryFacts {
+  readonly attempt: AttemptRecord | undefined
+  readonly job: JobRecord | undefined
+  /** Of the latest run, oldest first. */
+  readonly completed: readonly CompletedCheckpoint[]
+  /** Highest checkpoint of that run whose commits are durable; -1 = none. */
+  readonly confirmed: number
+  /** Transactions that an operator gave up with --accept-lost-transaction. */
+  readonly acceptedLost: readonly string[]
+}
+
+export type CommitPointOutcome =
+  | { readonly type: 'written' }
+  /** Our own abort succeeded: n never happened. */
+  | { readonly type: 'refused'; readonly reason: string }
+  /** Nobody here knows: end the attempt, touch nothing. */
+  | { readonly type: 'unknown'; readonly reason: string }
+
+export interface CheckpointStore {
+  /** Where snapshot bytes go when no directory is configured. */
+  readonly blobs: BlobStore
+  /** Fences every earlier leader, then reads the facts (protocol §2 steps 1 and 3). @throws MILLRACE_ATTEMPT_LOST when another one leads. */
+  takeOver(): Promise<RecoveryFacts>
+  /** Durable attempt-started (step 5). */
+  startAttempt(record: AttemptRecord): Promise<void>
+  /** One fenced transaction: completed(n), what rides with it, and the sources' group offsets. Never throws for a lost connection: that is 'unknown'. */
+  commitPoint(checkpoint: CompletedCheckpoint, offsets: readonly GroupOffset[]): Promise<CommitPointOutcome>
+  /** Durable confirmed(n), with the end of the run if this is its last act. */
+  writeConfirmed(run: string, n: number, end?: JobRecord): Promise<void>
+  writeEnd(end: JobRecord): Promise<void>
+  acceptLost(transactions: readonly string[]): Promise<void>
+  /** Forgets completed(n). Its blobs are discarded by the caller first. */
+  forget(run: string, n: number): Promise<void>
+  close(): Promise<void>
+}
+
+/** Output transactions of all sinks of the job, at take-over and at the end. Implemented in kafka/transactions.ts. */
+export interface OutputTransactions {
+  /** Records for attempt-started: the sinks of this graph, at least as wide as ever recorded. */
+  records(recorded: readonly SinkRecord[]): SinkRecord[]
+  /** Step 4: what earlier attempts may have left. Must be called before attempt-started is written. */
+  observe(recorded: readonly SinkRecord[]): Promise<void>
+  /** Step 9: aborts all leftovers by compare-and-set; leases for each sink's subtasks, by uid. */
+  lease(): Promise<ReadonlyMap<string, readonly unknown[]>>
+  /** Aborts whatever is open and not in `keep` (committables of the latest completed checkpoint): cancel, stop, shut down. */
+  abortOpen(): Promise<void>
+}

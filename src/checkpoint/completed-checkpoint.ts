@@ -1,0 +1,92 @@
+/**
+ * What a completed checkpoint is made of, and its versioned JSON form (golden files in test/compat/checkpoint).
+ * Every name that leaves a process carries (run, attempt, n).
+ */
+import type { CheckpointKind } from '../core/element.ts'
+import { MillraceError, StateLostError } from '../errors.ts'
+import type { KeyedStateHandle, StateHandle } from './checkpoint-storage.ts'
+
+/** Version of the metadata form that this code writes. */
+export const CHECKPOINT_FORMAT = 1
+
+/** What one subtask of one operator stored. */
+export interface OperatorSubtaskState {
+  readonly uid: string
+  readonly subtask: number
+  readonly keyed?: KeyedStateHandle
+  /** Operator state by name, encoded by the state codec. */
+  readonly operator?: StateHandle
+  /** Sources: positions of all splits, JSON-safe. */
+  readonly splits?: readonly unknown[]
+  /** Sinks: prepared and undecided committables, in order, JSON-safe. */
+  readonly committables?: readonly unknown[]
+  /** The end of input was handled: end hooks must not run again. */
+  readonly endOfInput?: boolean
+}
+
+/** Parallelism of one operator when the checkpoint was taken. */
+export interface OperatorShape {
+  readonly uid: string
+  readonly name: string
+  readonly parallelism: number
+  readonly maxParallelism: number
+}
+
+export interface CompletedCheckpoint {
+  readonly format: number
+  readonly run: string
+  readonly attempt: number
+  readonly n: number
+  readonly kind: CheckpointKind
+  /** Epoch ms. */
+  readonly triggeredAt: number
+  readonly completedAt: number
+  readonly operators: readonly OperatorShape[]
+  readonly states: readonly OperatorSubtaskState[]
+  /** Highest checkpoint whose commits were durable when this one was written; -1 = none. It rides here. */
+  readonly confirmed: number
+  /** Bytes of all handles, for people. */
+  readonly stateBytes: number
+}
+
+/** JSON text of a checkpoint. */
+export function encodeCheckpoint(checkpoint: CompletedCheckpoint): string {
+  return JSON.stringify(checkpoint)
+}
+
+/** @throws StateLostError when the text is damaged or of a format that this version cannot read. */
+export function decodeCheckpoint(text: string, where: string): CompletedCheckpoint {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    throw new StateLostError('MILLRACE_STATE_LOST', `checkpoint metadata at ${where} is not valid JSON`, { cause })
+  }
+  const checkpoint = value as Partial<CompletedCheckpoint>
+  if (checkpoint === null || typeof checkpoint !== 'object' || typeof checkpoint.format !== 'number')
+    throw new StateLostError('MILLRACE_STATE_LOST', `checkpoint metadata at ${where} has no format version`)
+  if (checkpoint.format > CHECKPOINT_FORMAT)
+    throw new MillraceError(
+      'MILLRACE_STATE_LOST',
+      `checkpoint at ${where} has format ${checkpoint.format}; this version reads up to ${CHECKPOINT_FORMAT}`,
+      { remedy: 'Run the job with the version of Millrace that wrote the checkpoint, or a newer one.' },
+    )
+  if (
+    typeof checkpoint.run !== 'string' ||
+    typeof checkpoint.n !== 'number' ||
+    !Array.isArray(checkpoint.states) ||
+    !Array.isArray(checkpoint.operators)
+  )
+    throw new StateLostError('MILLRACE_STATE_LOST', `checkpoint metadata at ${where} lacks run, n, states or operators`)
+  return checkpoint as CompletedCheckpoint
+}
+
+/** All storage handles that a checkpoint names: what a discard may delete, and nothing else. */
+export function handlesOf(checkpoint: Pick<CompletedCheckpoint, 'states'>): StateHandle[] {
+  const handles: StateHandle[] = []
+  for (const state of checkpoint.states) {
+    if (state.keyed !== undefined) handles.push(state.keyed.handle)
+    if (state.operator !== undefined) handles.push(state.operator)
+  }
+  return handles
+}

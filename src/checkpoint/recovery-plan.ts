@@ -1,0 +1,66 @@
+/**
+ * Observed facts → what a new leader does. Pure and total.
+ *
+ * | last record of the latest run         | plain start                        | --fresh          |
+ * | none                                  | start a run                        | start a run      |
+ * | FINISHED, CANCELED                    | nothing to do: exit 0 and say so   | start a new run  |
+ * | FAILED, SUSPENDED, or none (a crash)  | resume the latest completed one    | start a new run  |
+ *
+ * A failure that asks a person to decide (lost records, lost state) is found again at once by the resumed start, before any record is read.
+ * A fresh run of a job whose last one was not finished first finishes the commits of its latest checkpoint: they were promised.
+ */
+import type { CommitPermit } from '../core/connector.ts'
+import { commitPermit } from './commit-permit.ts'
+import type { RecoveryFacts } from './checkpoint-store.ts'
+import type { CompletedCheckpoint } from './completed-checkpoint.ts'
+
+/** Commits that a completed checkpoint promised. */
+export interface CommitAgain {
+  readonly permit: CommitPermit
+  readonly checkpoint: CompletedCheckpoint
+}
+
+export type RecoveryPlan =
+  | { readonly type: 'ended'; readonly status: 'FINISHED' | 'CANCELED'; readonly message: string }
+  | {
+      readonly type: 'start'
+      readonly run: string
+      readonly attempt: number
+      readonly commitAgain: CommitAgain | undefined
+    }
+  | {
+      readonly type: 'resume'
+      readonly run: string
+      readonly attempt: number
+      readonly checkpoint: CompletedCheckpoint
+      readonly commitAgain: CommitAgain | undefined
+    }
+
+export interface RecoveryRequest {
+  readonly fresh: boolean
+  /** Id for a new run. */
+  readonly newRun: string
+  /** True for the second and later attempts in one process: an end written by ourselves does not stop us. */
+  readonly restarting: boolean
+}
+
+export function planRecovery(facts: RecoveryFacts, request: RecoveryRequest): RecoveryPlan {
+  const attempt = (facts.attempt?.attempt ?? 0) + 1
+  const latest = facts.completed.at(-1)
+  const commitAgain: CommitAgain | undefined =
+    latest !== undefined && latest.n > facts.confirmed
+      ? { permit: commitPermit(latest.n, facts.confirmed), checkpoint: latest }
+      : undefined
+  if (facts.attempt === undefined) return { type: 'start', run: request.newRun, attempt, commitAgain: undefined }
+  if (request.fresh && !request.restarting) return { type: 'start', run: request.newRun, attempt, commitAgain }
+  const end = facts.job?.run === facts.attempt.run ? facts.job : undefined
+  if (end !== undefined && !request.restarting && (end.status === 'FINISHED' || end.status === 'CANCELED'))
+    return {
+      type: 'ended',
+      status: end.status,
+      message: `the last run of this job is ${end.status}; nothing to do (use --fresh to start a new run)`,
+    }
+  // A crash before checkpoint 0: nothing was read yet, so the run begins again under its own name.
+  if (latest === undefined) return { type: 'start', run: facts.attempt.run, attempt, commitAgain: undefined }
+  return { type: 'resume', run: facts.attempt.run, attempt, checkpoint: latest, commitAgain }
+}

@@ -1,0 +1,338 @@
+/**
+ * Every option of Millrace, once. The loader, the command line, docs/configuration.md and the types of `config.get` are made from this table;
+ * a new option is one new row. An option whose feature does not exist has no row, so that setting it is an error and never a silent no-op.
+ */
+import type { OptionSpec, ValueOfSpec } from './option-spec.ts'
+
+const INT_MAX = 2_147_483_647
+/** Key groups are numbered with 15 bits, as in Flink. */
+const PARALLELISM_MAX = 32_768
+
+/** The table of options, by key. */
+export const OPTIONS = {
+  'state.backend': {
+    type: 'enum',
+    values: ['jobmanager', 'filesystem'],
+    default: 'jobmanager',
+    knownAs: ['state.backend.type', 'state.checkpoint-storage', 'execution.checkpointing.storage'],
+    doc: 'Where state is kept in checkpoints: `jobmanager` in the checkpoint topic (at most 5 MB a subtask), `filesystem` under `state.checkpoints.dir`.',
+  },
+  'state.backend.async': {
+    type: 'boolean',
+    default: 'true',
+    doc: 'Write snapshots while records go on. With `false` a subtask waits until its snapshot is stored.',
+  },
+  'state.backend.fs.memory-threshold': {
+    type: 'size',
+    default: '1 kb',
+    max: '1 mb',
+    knownAs: ['state.storage.fs.memory-threshold', 'execution.checkpointing.data-inline-threshold'],
+    appliesWhen: { key: 'state.backend', is: 'filesystem' },
+    doc: 'State smaller than this is kept in the checkpoint metadata instead of a file of its own.',
+  },
+  'state.checkpoints.dir': {
+    type: 'path',
+    knownAs: ['execution.checkpointing.dir', 'state.backend.fs.checkpointdir'],
+    appliesWhen: { key: 'state.backend', is: 'filesystem' },
+    doc: 'Folder of the checkpoints; every worker must reach it under this name.',
+  },
+  'state.checkpoints.num-retained': {
+    type: 'int',
+    default: '1',
+    min: 1,
+    max: 1_000,
+    knownAs: ['execution.checkpointing.num-retained'],
+    doc: 'Completed checkpoints to keep.',
+  },
+  'state.savepoints.dir': {
+    type: 'path',
+    knownAs: ['execution.checkpointing.savepoint-dir'],
+    doc: 'Folder of savepoints that are triggered without naming one.',
+  },
+  'execution.checkpointing.interval': {
+    type: 'duration',
+    default: '0 ms',
+    doc: 'Time from the start of a checkpoint to the start of the next one, at least 10 ms; 0 turns checkpointing off.',
+  },
+  'execution.checkpointing.mode': {
+    type: 'enum',
+    values: ['EXACTLY_ONCE', 'AT_LEAST_ONCE'],
+    default: 'EXACTLY_ONCE',
+    doc: 'Whether barriers are aligned (`EXACTLY_ONCE`) or only counted (`AT_LEAST_ONCE`).',
+  },
+  'execution.checkpointing.timeout': {
+    type: 'duration',
+    default: '10 min',
+    min: '10 ms',
+    doc: 'A checkpoint that takes longer is aborted.',
+  },
+  'execution.checkpointing.min-pause': {
+    type: 'duration',
+    default: '0 ms',
+    doc: 'Least time from the end of a checkpoint to the start of the next one. Above 0 only one checkpoint runs at a time.',
+  },
+  'execution.checkpointing.max-concurrent-checkpoints': {
+    type: 'int',
+    default: '1',
+    min: 1,
+    max: 1_000,
+    doc: 'Checkpoints that may be in flight at a time.',
+  },
+  'execution.checkpointing.tolerable-failed-checkpoints': {
+    type: 'int',
+    default: '0',
+    min: 0,
+    max: INT_MAX,
+    doc: 'Checkpoints that may fail one after another before the job fails.',
+  },
+  'execution.checkpointing.externalized-checkpoint-retention': {
+    type: 'enum',
+    values: ['DELETE_ON_CANCELLATION', 'RETAIN_ON_CANCELLATION'],
+    default: 'DELETE_ON_CANCELLATION',
+    doc: 'What becomes of the checkpoints when the job is cancelled. They are kept when it fails.',
+  },
+  'execution.checkpointing.unaligned': {
+    type: 'boolean',
+    default: 'false',
+    knownAs: ['execution.checkpointing.unaligned.enabled'],
+    doc: 'Let barriers overtake records and keep those in the checkpoint.',
+  },
+  'restart-strategy.type': {
+    type: 'enum',
+    values: ['exponential-delay', 'fixed-delay', 'failure-rate', 'none'],
+    default: 'exponential-delay',
+    knownAs: ['restart-strategy'],
+    doc: 'How the job comes back after a failure.',
+  },
+  'restart-strategy.fixed-delay.attempts': {
+    type: 'int',
+    default: '1',
+    min: 0,
+    max: INT_MAX,
+    appliesWhen: { key: 'restart-strategy.type', is: 'fixed-delay' },
+    doc: 'Restarts before the job fails for good.',
+  },
+  'restart-strategy.fixed-delay.delay': {
+    type: 'duration',
+    default: '1 s',
+    appliesWhen: { key: 'restart-strategy.type', is: 'fixed-delay' },
+    doc: 'Wait before each restart.',
+  },
+  'restart-strategy.exponential-delay.initial-backoff': {
+    type: 'duration',
+    default: '1 s',
+    min: '1 ms',
+    appliesWhen: { key: 'restart-strategy.type', is: 'exponential-delay' },
+    doc: 'Wait before the first restart.',
+  },
+  'restart-strategy.exponential-delay.max-backoff': {
+    type: 'duration',
+    default: '1 min',
+    min: '1 ms',
+    appliesWhen: { key: 'restart-strategy.type', is: 'exponential-delay' },
+    doc: 'Longest wait before a restart.',
+  },
+  'restart-strategy.exponential-delay.backoff-multiplier': {
+    type: 'number',
+    default: '1.5',
+    min: 1,
+    max: 1_000,
+    appliesWhen: { key: 'restart-strategy.type', is: 'exponential-delay' },
+    doc: 'Each wait is the one before times this.',
+  },
+  'restart-strategy.exponential-delay.reset-backoff-threshold': {
+    type: 'duration',
+    default: '1 h',
+    min: '1 ms',
+    appliesWhen: { key: 'restart-strategy.type', is: 'exponential-delay' },
+    doc: 'After running this long without a failure the wait is the initial one again.',
+  },
+  'restart-strategy.exponential-delay.jitter-factor': {
+    type: 'number',
+    default: '0.1',
+    min: 0,
+    max: 1,
+    appliesWhen: { key: 'restart-strategy.type', is: 'exponential-delay' },
+    doc: 'Part of the wait that chance adds or takes away.',
+  },
+  'restart-strategy.exponential-delay.attempts-before-reset-backoff': {
+    type: 'int',
+    min: 0,
+    max: INT_MAX,
+    appliesWhen: { key: 'restart-strategy.type', is: 'exponential-delay' },
+    doc: 'Restarts before the job fails for good, counted anew when the wait is the initial one again; no limit without it.',
+  },
+  'restart-strategy.failure-rate.max-failures-per-interval': {
+    type: 'int',
+    default: '1',
+    min: 1,
+    max: INT_MAX,
+    appliesWhen: { key: 'restart-strategy.type', is: 'failure-rate' },
+    doc: 'Failures within the interval before the job fails for good.',
+  },
+  'restart-strategy.failure-rate.failure-rate-interval': {
+    type: 'duration',
+    default: '1 min',
+    min: '1 ms',
+    appliesWhen: { key: 'restart-strategy.type', is: 'failure-rate' },
+    doc: 'Interval in which failures are counted.',
+  },
+  'restart-strategy.failure-rate.delay': {
+    type: 'duration',
+    default: '1 s',
+    appliesWhen: { key: 'restart-strategy.type', is: 'failure-rate' },
+    doc: 'Wait before each restart.',
+  },
+  'parallelism.default': {
+    type: 'int',
+    word: 'auto',
+    default: 'auto',
+    min: 1,
+    max: PARALLELISM_MAX,
+    doc: 'Subtasks of an operator that has no parallelism of its own; `auto` = as many as there are slots.',
+  },
+  'pipeline.max-parallelism': {
+    type: 'int',
+    default: '128',
+    min: 1,
+    max: PARALLELISM_MAX,
+    doc: 'Number of key groups, the upper limit of parallelism. It cannot change once the job has state.',
+  },
+  'taskmanager.numberOfTaskSlots': {
+    type: 'int',
+    default: '1',
+    min: 1,
+    max: 1_024,
+    doc: 'Slots that one worker offers.',
+  },
+  'on-fingerprint-mismatch': {
+    type: 'enum',
+    values: ['fail', 'wait'],
+    default: 'fail',
+    doc: 'What a worker does when the running job has another graph: end with an error, or wait until that job is gone.',
+  },
+  'kafka.brokers': {
+    type: 'list',
+    item: /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+):\d{1,5}$/i,
+    itemText: 'host:port',
+    env: ['KAFKA_BROKERS'],
+    knownAs: [
+      'bootstrap.servers',
+      'kafka.bootstrap.servers',
+      'kafka.bootstrap-servers',
+      'properties.bootstrap.servers',
+    ],
+    doc: 'Brokers to begin with.',
+  },
+  'kafka.client-id': {
+    type: 'string',
+    default: 'millrace',
+    knownAs: ['client.id'],
+    doc: 'Name that brokers see in their logs and quotas.',
+  },
+  'kafka.ssl': {
+    type: 'boolean',
+    default: 'false',
+    knownAs: ['security.protocol', 'kafka.security.protocol', 'kafka.tls'],
+    doc: 'Use TLS.',
+  },
+  'kafka.ssl.ca': {
+    type: 'path',
+    doc: 'PEM file of the authorities to trust; those of Node.js without it.',
+  },
+  'kafka.ssl.cert': {
+    type: 'path',
+    doc: "PEM file of the client's certificate.",
+  },
+  'kafka.ssl.key': {
+    type: 'path',
+    doc: "PEM file of the client's private key.",
+  },
+  'kafka.sasl.mechanism': {
+    type: 'enum',
+    values: ['plain', 'scram-sha-256', 'scram-sha-512'],
+    knownAs: ['sasl.mechanism', 'sasl.mechanisms'],
+    doc: 'How the client authenticates; not at all without it.',
+  },
+  'kafka.sasl.username': {
+    type: 'string',
+    doc: 'User name for SASL.',
+  },
+  'kafka.sasl.password': {
+    type: 'string',
+    secret: 'value',
+    doc: 'Password for SASL; better set in the environment than in a file.',
+  },
+  'kafka.request-timeout': {
+    type: 'duration',
+    default: '30 s',
+    min: '100 ms',
+    knownAs: ['request.timeout.ms'],
+    doc: 'A request that is not answered in this time is sent again.',
+  },
+  'kafka.fetch.max-bytes': {
+    type: 'size',
+    default: '1 mb',
+    min: '1 kb',
+    max: '1 gb',
+    knownAs: ['max.partition.fetch.bytes'],
+    doc: 'Most bytes of one partition in one fetch. A single larger record still comes through.',
+  },
+  'kafka.fetch.max-wait': {
+    type: 'duration',
+    default: '500 ms',
+    max: '1 min',
+    knownAs: ['fetch.max.wait.ms'],
+    doc: 'How long a broker may hold a fetch back when there is nothing to read.',
+  },
+  'kafka.job-topics.replication-factor': {
+    type: 'int',
+    word: 'auto',
+    default: 'auto',
+    min: 1,
+    max: 32_767,
+    doc: 'Replicas of the topics that the job makes for itself; `auto` = 3, or the number of brokers if that is smaller.',
+  },
+  'schema.registry.url': {
+    type: 'url',
+    secret: 'url-password',
+    env: ['SCHEMA_REGISTRY_URL'],
+    doc: 'Schema registry for the avro, protobuf and jsonSchema serdes.',
+  },
+  'log.level': {
+    type: 'enum',
+    values: ['debug', 'info', 'warn', 'error'],
+    default: 'info',
+    doc: 'Least important lines to log.',
+  },
+  'log.format': {
+    type: 'enum',
+    values: ['auto', 'pretty', 'json'],
+    default: 'auto',
+    doc: 'Lines for people or for programs; `auto` = for people when stderr is a terminal.',
+  },
+} as const satisfies Record<string, OptionSpec>
+
+/** The name of an option. */
+export type OptionKey = keyof typeof OPTIONS
+
+/** The type of an option's value. */
+export type OptionValue<K extends OptionKey> = ValueOfSpec<(typeof OPTIONS)[K]>
+
+/** All keys, in the order of the table. */
+export const OPTION_KEYS = Object.keys(OPTIONS) as readonly OptionKey[]
+
+/** The row of an option. */
+export function specOf(key: OptionKey): OptionSpec {
+  return OPTIONS[key]
+}
+
+/** True if the table has this key. */
+export function isOptionKey(key: string): key is OptionKey {
+  return Object.hasOwn(OPTIONS, key)
+}
+
+/** The variable that sets an option: `state.backend` → `MILLRACE_STATE_BACKEND`. */
+export function variableOf(key: string): string {
+  return `MILLRACE_${key.toUpperCase().replaceAll(/[.-]/g, '_')}`
+}

@@ -1,0 +1,153 @@
+/**
+ * State handles as user functions see them: they work only while a function runs for a key. A handle used later (in a timer of the
+ * function's own, or after its promise settled) would touch the state of whatever key comes by.
+ */
+import type {
+  AggregatingState,
+  AggregatingStateDescriptor,
+  KeyedStateStore,
+  ListState,
+  ListStateDescriptor,
+  MapState,
+  MapStateDescriptor,
+  ReducingState,
+  ReducingStateDescriptor,
+  State,
+  ValueState,
+  ValueStateDescriptor,
+} from '../state.ts'
+import { type InvocationGuard, KEYED } from './invocation-guard.ts'
+
+abstract class GuardedState<S extends State> implements State {
+  protected readonly inner: S
+  private readonly name: string
+  private readonly guard: InvocationGuard
+
+  constructor(inner: S, name: string, guard: InvocationGuard) {
+    this.inner = inner
+    this.name = name
+    this.guard = guard
+  }
+
+  clear(): void {
+    this.check()
+    this.inner.clear()
+  }
+
+  protected check(): void {
+    if (this.guard.phase !== KEYED) this.guard.requireKey(`State '${this.name}'`)
+  }
+}
+
+class GuardedValueState<T> extends GuardedState<ValueState<T>> implements ValueState<T> {
+  value(): T | null {
+    this.check()
+    return this.inner.value()
+  }
+  update(value: T): void {
+    this.check()
+    this.inner.update(value)
+  }
+}
+
+class GuardedListState<T> extends GuardedState<ListState<T>> implements ListState<T> {
+  get(): readonly T[] {
+    this.check()
+    return this.inner.get()
+  }
+  add(value: T): void {
+    this.check()
+    this.inner.add(value)
+  }
+  addAll(values: Iterable<T>): void {
+    this.check()
+    this.inner.addAll(values)
+  }
+  update(values: Iterable<T>): void {
+    this.check()
+    this.inner.update(values)
+  }
+}
+
+class GuardedMapState<K, V> extends GuardedState<MapState<K, V>> implements MapState<K, V> {
+  get(key: K): V | undefined {
+    this.check()
+    return this.inner.get(key)
+  }
+  put(key: K, value: V): void {
+    this.check()
+    this.inner.put(key, value)
+  }
+  putAll(entries: Iterable<readonly [K, V]>): void {
+    this.check()
+    this.inner.putAll(entries)
+  }
+  remove(key: K): void {
+    this.check()
+    this.inner.remove(key)
+  }
+  contains(key: K): boolean {
+    this.check()
+    return this.inner.contains(key)
+  }
+  entries(): IterableIterator<[K, V]> {
+    this.check()
+    return this.inner.entries()
+  }
+  keys(): IterableIterator<K> {
+    this.check()
+    return this.inner.keys()
+  }
+  values(): IterableIterator<V> {
+    this.check()
+    return this.inner.values()
+  }
+  isEmpty(): boolean {
+    this.check()
+    return this.inner.isEmpty()
+  }
+}
+
+/** Reducing and aggregating state: both are read with `get` and fed with `add`. */
+class GuardedFoldingState<IN, OUT>
+  extends GuardedState<AggregatingState<IN, OUT>>
+  implements AggregatingState<IN, OUT>
+{
+  get(): OUT | null {
+    this.check()
+    return this.inner.get()
+  }
+  add(value: IN): void {
+    this.check()
+    this.inner.add(value)
+  }
+}
+
+/** A state store whose handles obey `guard`. Handles may be fetched at any time, e.g. in `open`. */
+export class GuardedStateStore implements KeyedStateStore {
+  private readonly store: KeyedStateStore
+  private readonly guard: InvocationGuard
+
+  constructor(store: KeyedStateStore, guard: InvocationGuard) {
+    this.store = store
+    this.guard = guard
+  }
+
+  getState<T>(descriptor: ValueStateDescriptor<T>): ValueState<T> {
+    return new GuardedValueState(this.store.getState(descriptor), descriptor.name, this.guard)
+  }
+  getListState<T>(descriptor: ListStateDescriptor<T>): ListState<T> {
+    return new GuardedListState(this.store.getListState(descriptor), descriptor.name, this.guard)
+  }
+  getMapState<K, V>(descriptor: MapStateDescriptor<K, V>): MapState<K, V> {
+    return new GuardedMapState(this.store.getMapState(descriptor), descriptor.name, this.guard)
+  }
+  getReducingState<T>(descriptor: ReducingStateDescriptor<T>): ReducingState<T> {
+    return new GuardedFoldingState(this.store.getReducingState(descriptor), descriptor.name, this.guard)
+  }
+  getAggregatingState<IN, ACC, OUT>(
+    descriptor: AggregatingStateDescriptor<IN, ACC, OUT>,
+  ): AggregatingState<IN, OUT> {
+    return new GuardedFoldingState(this.store.getAggregatingState(descriptor), descriptor.name, this.guard)
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * assignTimestampsAndWatermarks: event time for a stream that has none, or another one from here on.
+ */
+import { MAX_WATERMARK, MIN_WATERMARK, type RecordVector, recordVector } from '../element.ts'
+import { IdlenessTracker } from '../time/idleness.ts'
+import { assignTimestamps } from '../time/source-watermarker.ts'
+import {
+  WATERMARK_INTERVAL_MS,
+  type WatermarkGenerator,
+  type WatermarkOutput,
+} from '../time/watermark-generators.ts'
+import type { WatermarkStrategy } from '../time/watermarks.ts'
+import { andThen, inOrder } from './continuation.ts'
+import { AbstractOperator } from './operator-base.ts'
+import type { OperatorFactory } from './stream-operator.ts'
+import { userError } from './user-error.ts'
+
+/** Stamps records and makes watermarks by `strategy`; watermarks and idleness from upstream end here, save the last watermark. */
+export function timestampsAndWatermarksOperator(strategy: WatermarkStrategy<any>): OperatorFactory {
+  return () => new TimestampsAndWatermarksOperator(strategy)
+}
+
+/** A watermark that the generator made right after record `after - 1` of the vector. */
+interface Punctuation {
+  readonly after: number
+  readonly timestamp: number
+}
+
+class TimestampsAndWatermarksOperator extends AbstractOperator implements WatermarkOutput {
+  private readonly strategy: WatermarkStrategy<any>
+  private readonly generator: WatermarkGenerator<any>
+  private readonly idleness: IdlenessTracker
+  /** Highest watermark that the generator made. */
+  private generated = MIN_WATERMARK
+  private emittedIdle = false
+
+  constructor(strategy: WatermarkStrategy<any>) {
+    super()
+    this.strategy = strategy
+    this.generator = strategy.createGenerator()
+    this.idleness = new IdlenessTracker(strategy.idleTimeoutMs)
+  }
+
+  open(): void {
+    this.requestTick()
+  }
+
+  override processVector(vector: RecordVector): void | Promise<void> {
+    const assign = this.strategy.timestampAssigner
+    const stamped = assign === undefined ? vector : assignTimestamps(vector, assign, this.info)
+    this.idleness.onRecords()
+    return andThen(this.emitStatusIfChanged(), () => this.emitStamped(stamped))
+  }
+
+  private emitStamped(vector: RecordVector): void | Promise<void> {
+    if (this.generator.onVector !== undefined) {
+      this.generator.onVector(vector.timestamps)
+      return this.output.emit(vector)
+    }
+    const punctuations = this.punctuate(vector)
+    return punctuations.length === 0 ? this.output.emit(vector) : this.emitPunctuated(vector, punctuations)
+  }
+
+  /** Shows each record to the generator; notes where it made a watermark. */
+  private punctuate({ values, timestamps }: RecordVector): Punctuation[] {
+    const punctuations: Punctuation[] = []
+    let i = 0
+    try {
+      for (; i < values.length; i++) {
+        const before = this.generated
+        this.generator.onEvent(values[i], timestamps[i]!, this)
+        if (this.generated > before) punctuations.push({ after: i + 1, timestamp: this.generated })
+      }
+    } catch (error) {
+      throw userError(error, this.info, 'The watermark generator', values[i])
+    }
+    return punctuations
+  }
+
+  /** The records up to each watermark, then the watermark, then the rest. */
+  private emitPunctuated(
+    { values, timestamps }: RecordVector,
+    punctuations: readonly Punctuation[],
+  ): void | Promise<void> {
+    const emitSlice = (from: number, to: number) =>
+      from < to
+        ? this.output.emit(recordVector(values.slice(from, to), timestamps.slice(from, to)))
+        : undefined
+    const pieces = inOrder(punctuations.length, (i) =>
+      andThen(emitSlice(i === 0 ? 0 : punctuations[i - 1]!.after, punctuations[i]!.after), () =>
+        this.emitRaised(punctuations[i]!.timestamp),
+      ),
+    )
+    return andThen(pieces, () => emitSlice(punctuations.at(-1)!.after, values.length))
+  }
+
+  /** Watermarks from upstream speak of another event time; only the end of input is the same. */
+  override processWatermark(timestamp: number): void | Promise<void> {
+    if (timestamp !== MAX_WATERMARK || this.watermark === MAX_WATERMARK) return
+    this.idleness.onRecords()
+    return andThen(this.emitStatusIfChanged(), () => this.emitRaised(MAX_WATERMARK))
+  }
+
+  override processStatus(): void {}
+
+  onProcessingTime(_time: number): void | Promise<void> {
+    try {
+      this.generator.onPeriodicEmit(this)
+    } catch (error) {
+      throw userError(error, this.info, 'The watermark generator')
+    }
+    this.idleness.onTick(this.context.world.clock.now())
+    this.requestTick()
+    return andThen(this.emitRaised(this.generated), () => this.emitStatusIfChanged())
+  }
+
+  /** Called by the generator. */
+  emitWatermark(timestamp: number): void {
+    if (timestamp > this.generated) this.generated = timestamp
+  }
+
+  private requestTick(): void {
+    this.context.requestProcessingTime(this.context.world.clock.now() + WATERMARK_INTERVAL_MS)
+  }
+
+  private emitRaised(timestamp: number): void | Promise<void> {
+    if (timestamp <= this.watermark) return
+    this.watermark = timestamp
+    return this.output.emitWatermark(timestamp)
+  }
+
+  private emitStatusIfChanged(): void | Promise<void> {
+    const { idle } = this.idleness
+    if (idle === this.emittedIdle) return
+    this.emittedIdle = idle
+    return this.output.emitStatus({ kind: 'watermark-status', idle })
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * Event time of a source subtask: stamps the records of each split and keeps the subtask's watermark.
+ */
+import type { SubtaskInfo } from '../connector.ts'
+import { type RecordVector, recordVector } from '../element.ts'
+import { userError } from '../operators/user-error.ts'
+import { type SourceWatermark, SplitWatermarks } from './split-watermarks.ts'
+import type { EventTimeSettings, TimestampAssigner } from './watermark-generators.ts'
+
+/** Timestamps of a vector by an assigner. @throws UserFunctionError if the assigner throws or returns something that is no time. */
+export function assignTimestamps<T>(
+  vector: RecordVector<T>,
+  assign: TimestampAssigner<T>,
+  info: SubtaskInfo,
+): RecordVector<T> {
+  const { values, timestamps } = vector
+  const assigned = new Array<number>(values.length)
+  let i = 0
+  try {
+    for (; i < values.length; i++) {
+      const timestamp = assign(values[i]!, timestamps[i]!)
+      if (typeof timestamp !== 'number' || !Number.isFinite(timestamp)) throw notATime(timestamp)
+      assigned[i] = timestamp
+    }
+  } catch (error) {
+    throw userError(error, info, 'The timestamp assigner', values[i])
+  }
+  return recordVector(values, assigned)
+}
+
+function notATime(timestamp: unknown): TypeError {
+  const what =
+    typeof timestamp === 'number' || timestamp === null
+      ? String(timestamp)
+      : `a value of type ${typeof timestamp}`
+  return new TypeError(`it returned ${what}, not a time in epoch milliseconds`)
+}
+
+/**
+ * Used by a source subtask: `onVector` for each poll, `onPeriodic` every WATERMARK_INTERVAL_MS, and after either `current`, whose answer
+ * goes downstream if it changed.
+ */
+export class SourceWatermarker<T = unknown> {
+  private readonly assign: TimestampAssigner<T> | undefined
+  private readonly splits: SplitWatermarks<T>
+  private readonly info: SubtaskInfo
+
+  constructor(settings: EventTimeSettings<T>, info: SubtaskInfo) {
+    this.info = info
+    this.assign = settings.timestampAssigner
+    this.splits = new SplitWatermarks(() => settings.createGenerator(), settings.idleTimeoutMs)
+  }
+
+  /** The records with their event times. */
+  onVector(splitId: string, vector: RecordVector<T>): RecordVector<T> {
+    const stamped = this.assign === undefined ? vector : assignTimestamps(vector, this.assign, this.info)
+    this.generate(() => this.splits.onVector(splitId, stamped.values, stamped.timestamps))
+    return stamped
+  }
+
+  onPeriodic(now: number): void {
+    this.generate(() => this.splits.onPeriodic(now))
+  }
+
+  private generate(run: () => void): void {
+    try {
+      run()
+    } catch (error) {
+      throw userError(error, this.info, 'The watermark generator')
+    }
+  }
+
+  current(): SourceWatermark {
+    return this.splits.current()
+  }
+
+  splitAdded(splitId: string): void {
+    this.splits.add(splitId)
+  }
+
+  splitFinished(splitId: string): void {
+    this.splits.finish(splitId)
+  }
+
+  /** `ms` went by in which the subtask could not emit: not a reason to call its splits idle. */
+  blockedFor(ms: number): void {
+    this.splits.excludeFromIdleness(ms)
+  }
+
+  /** Splits that hold the watermark back. */
+  holdingBack(): string[] {
+    return this.splits.holdingBack()
+  }
+}

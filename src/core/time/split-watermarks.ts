@@ -1,0 +1,103 @@
+/**
+ * The watermark of a source subtask: the minimum over its splits, because records of different splits arrive in any order.
+ *
+ *   split:  active ⇄ idle (silent for the time-out)     active, idle ─► finished (never counts again)
+ *
+ * Only active splits count. The combined watermark never falls: a split that comes back from idleness behind it gets late records, it
+ * doesn't take anything back.
+ */
+import { MIN_WATERMARK } from '../element.ts'
+import { IdlenessTracker } from './idleness.ts'
+import type { WatermarkGenerator, WatermarkOutput } from './watermark-generators.ts'
+
+/** What a source subtask says downstream. */
+export interface SourceWatermark {
+  readonly watermark: number
+  readonly idle: boolean
+}
+
+class SplitState<T> implements WatermarkOutput {
+  readonly generator: WatermarkGenerator<T>
+  readonly idleness: IdlenessTracker
+  watermark = MIN_WATERMARK
+
+  constructor(generator: WatermarkGenerator<T>, idleTimeoutMs: number | undefined) {
+    this.generator = generator
+    this.idleness = new IdlenessTracker(idleTimeoutMs)
+  }
+
+  emitWatermark(timestamp: number): void {
+    if (timestamp > this.watermark) this.watermark = timestamp
+  }
+}
+
+/** Watermarks of the splits of one subtask. A subtask without a live split is idle: it has nothing to hold others back with. */
+export class SplitWatermarks<T> {
+  private readonly createGenerator: () => WatermarkGenerator<T>
+  private readonly idleTimeoutMs: number | undefined
+  private readonly splits = new Map<string, SplitState<T>>()
+  private combined = MIN_WATERMARK
+
+  constructor(createGenerator: () => WatermarkGenerator<T>, idleTimeoutMs: number | undefined) {
+    this.createGenerator = createGenerator
+    this.idleTimeoutMs = idleTimeoutMs
+  }
+
+  /** Nothing happens if the split is known. */
+  add(splitId: string): void {
+    if (!this.splits.has(splitId))
+      this.splits.set(splitId, new SplitState(this.createGenerator(), this.idleTimeoutMs))
+  }
+
+  /** The split has no more records. */
+  finish(splitId: string): void {
+    this.splits.delete(splitId)
+  }
+
+  /** Records of a split that was added. */
+  onVector(splitId: string, values: readonly T[], timestamps: readonly number[]): void {
+    const split = this.splits.get(splitId)
+    if (split === undefined || values.length === 0) return
+    split.idleness.onRecords()
+    const { generator } = split
+    if (generator.onVector !== undefined) generator.onVector(timestamps)
+    else for (let i = 0; i < values.length; i++) generator.onEvent(values[i]!, timestamps[i]!, split)
+  }
+
+  /** Lets generators emit, and finds splits that turned idle. */
+  onPeriodic(now: number): void {
+    for (const split of this.splits.values()) split.generator.onPeriodicEmit(split)
+    // Before splits turn idle: what they last said still counts.
+    this.advance()
+    for (const split of this.splits.values()) split.idleness.onTick(now)
+  }
+
+  /** `ms` of backpressure are not silence. */
+  excludeFromIdleness(ms: number): void {
+    for (const split of this.splits.values()) split.idleness.exclude(ms)
+  }
+
+  /** The combined watermark, and whether there is no active split. */
+  current(): SourceWatermark {
+    const idle = !this.advance()
+    return { watermark: this.combined, idle }
+  }
+
+  /** Raises the combined watermark to the minimum over active splits; false if there is none. */
+  private advance(): boolean {
+    let minimum = Number.POSITIVE_INFINITY
+    for (const split of this.splits.values())
+      if (!split.idleness.idle && split.watermark < minimum) minimum = split.watermark
+    if (minimum === Number.POSITIVE_INFINITY) return false
+    if (minimum > this.combined) this.combined = minimum
+    return true
+  }
+
+  /** Active splits that hold the watermark back, for people who wait for a window. */
+  holdingBack(): string[] {
+    const found: string[] = []
+    for (const [id, split] of this.splits)
+      if (!split.idleness.idle && split.watermark <= this.combined) found.push(id)
+    return found
+  }
+}

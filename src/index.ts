@@ -1,0 +1,158 @@
+/**
+ * The public API. A job module imports from here only. Importing it starts nothing and loads no Kafka client: execution is loaded by the
+ * first `execute`.
+ */
+import { registerBuiltInConnectors } from './api/built-in-connectors.ts'
+import { registerJobExecutor } from './api/job-executor.ts'
+import { collectingSink } from './connectors/collect-sink.ts'
+import { collectionSource, sequenceSource } from './connectors/collection-source.ts'
+import { printSink } from './connectors/print-sink.ts'
+
+registerBuiltInConnectors({ collectionSource, sequenceSource, printSink, collectingSink })
+registerJobExecutor(async () => {
+  const { createJobExecutor } = await import('./runtime/deployment.ts')
+  return createJobExecutor()
+})
+
+// Jobs: streams, settings, execution.
+export { BroadcastStream } from './api/broadcast-stream.ts'
+export { CheckpointConfig } from './api/checkpoint-config.ts'
+export {
+  BroadcastConnectedStream,
+  ConnectedStreams,
+  DataStream,
+  DataStreamSource,
+  KeyedBroadcastConnectedStream,
+  KeyedConnectedStreams,
+  KeyedStream,
+  SingleOutputStreamOperator,
+} from './api/data-stream.ts'
+export { DataStreamSink } from './api/data-stream-sink.ts'
+export { type StateBackendName, StreamExecutionEnvironment } from './api/environment.ts'
+export type { JobClient, JobExecutionResult } from './api/job-client.ts'
+export { type ExponentialDelayOptions, RestartStrategies } from './api/restart-strategies.ts'
+export type { ConfigValue } from './api/settings.ts'
+// Connectors and serdes.
+export { type CollectSink, collectSink } from './connectors/collect-sink.ts'
+export { type PrintSinkOptions, printSink } from './connectors/print-sink.ts'
+export type {
+  CommitPermit,
+  Committer,
+  CommitterContext,
+  GroupOffset,
+  Serde,
+  Sink,
+  SinkWriter,
+  SinkWriterContext,
+  Source,
+  SourceContext,
+  SourceReader,
+  SourceReaderContext,
+  SourceSplit,
+  SplitEnumerator,
+  SplitRecords,
+  SubtaskInfo,
+  TwoPhaseCommittingSink,
+  TwoPhaseSinkWriter,
+} from './core/connector.ts'
+export {
+  CheckpointingMode,
+  DeliveryGuarantee,
+  ExternalizedCheckpointCleanup,
+  JobStatus,
+} from './core/constants.ts'
+export { type RecordVector, recordVector } from './core/element.ts'
+// Functions.
+export {
+  AbstractRichFunction,
+  type BroadcastContext,
+  type Collector,
+  CoProcessFunction,
+  type FilterFunction,
+  type FlatMapFunction,
+  type FunctionInitializationContext,
+  type FunctionSnapshotContext,
+  KeyedBroadcastProcessFunction,
+  type KeyedContext,
+  KeyedCoProcessFunction,
+  KeyedProcessFunction,
+  type KeyedTimerService,
+  type KeySelector,
+  type MapFunction,
+  type OnTimerContext,
+  type ProcessContext,
+  ProcessFunction,
+  type ReadOnlyBroadcastContext,
+  type RichFunction,
+  type RuntimeContext,
+} from './core/functions.ts'
+export type { CoFlatMapFunction, CoMapFunction } from './core/operators/co-process.ts'
+export { OutputTag } from './core/output-tag.ts'
+export type { RestartStrategyConfig } from './core/restart-strategy-config.ts'
+// State.
+export {
+  type AggregateFunction,
+  type AggregatingState,
+  AggregatingStateDescriptor,
+  type BroadcastState,
+  type Key,
+  type ListState,
+  ListStateDescriptor,
+  type MapState,
+  MapStateDescriptor,
+  type OperatorStateStore,
+  type ReadOnlyBroadcastState,
+  type ReduceFunction,
+  type ReducingState,
+  ReducingStateDescriptor,
+  StateTtlConfig,
+  type ValueState,
+  ValueStateDescriptor,
+} from './core/state.ts'
+// Event time.
+export {
+  type TimestampAssigner,
+  type WatermarkGenerator,
+  type WatermarkOutput,
+  WatermarkStrategy,
+} from './core/time/watermarks.ts'
+// Errors.
+export {
+  ConfigError,
+  CorruptBatchError,
+  DataLossError,
+  DeserializationError,
+  ERROR_CODES,
+  type ErrorCode,
+  type ErrorDetails,
+  type Fault,
+  GraphError,
+  IllegalTransitionError,
+  isMillraceError,
+  JobFailedError,
+  KafkaError,
+  MillraceError,
+  SerializationError,
+  StateLostError,
+  StateValueError,
+  UserFunctionError,
+} from './errors.ts'
+// Kafka.
+export {
+  type DeadLetterPolicy,
+  type DeserializationPolicy,
+  deadLetter,
+  type KafkaRecord,
+} from './kafka/deserialization.ts'
+export { KafkaSink, kafkaSink } from './kafka/kafka-sink.ts'
+export type { KafkaSinkOptions, SinkKey } from './kafka/kafka-sink-options.ts'
+export {
+  type DeserializerKafkaSourceOptions,
+  KafkaSource,
+  type KafkaSourceOptions,
+  kafkaSource,
+  type NullableKafkaSourceOptions,
+} from './kafka/kafka-source.ts'
+export type { DataLossPolicy } from './kafka/kafka-source-reader.ts'
+export { type OffsetMap, OffsetsInitializer } from './kafka/offsets.ts'
+export { bytes, float64, integer, json, long, string } from './serdes/serdes.ts'

@@ -1,0 +1,228 @@
+/**
+ * The job's own facts in its checkpoint topic, and the commit point: one fenced transaction that writes completed(n) and commits the
+ * group offsets. If it commits, n is complete; what the next leader does is decided by this log alone.
+ *
+ * Keys: `attempt` AttemptRecord · `completed/<run>/<n>` CompletedCheckpoint · `confirmed` {run, n} · `job` JobRecord ·
+ *       `lost/<transaction>` accepted loss · `chunk/<name>/<i>` snapshot bytes
+ */
+import type {
+  AttemptRecord,
+  CheckpointStore,
+  CommitPointOutcome,
+  JobRecord,
+  RecoveryFacts,
+} from '../checkpoint/checkpoint-store.ts'
+import { type CompletedCheckpoint, decodeCheckpoint, encodeCheckpoint } from '../checkpoint/completed-checkpoint.ts'
+import type { GroupOffset } from '../core/connector.ts'
+import type { World } from '../core/ports.ts'
+import { isMillraceError, KafkaError, MillraceError } from '../errors.ts'
+import { type KafkaCluster, KafkaCode } from './kafka-cluster.ts'
+import { isChunkKey, TopicBlobStore } from './topic-blob-store.ts'
+import { FencedProducer, type LogEntry, readLog } from './topic-log.ts'
+import { coordinatorId, jobTopic } from './transactional-id.ts'
+
+/** How long an EndTxn of the commit point is repeated before its outcome counts as unknown. */
+const END_TIMEOUT_MS = 30_000
+/** The coordinator's transactions last some ms; a dead leader's open one must not hold its successor up for long. */
+const TRANSACTION_TIMEOUT_MS = 60_000
+
+export interface JobTopicsOptions {
+  readonly cluster: KafkaCluster
+  readonly jobName: string
+  readonly world: World
+  /** -1 = min(3, brokers). */
+  readonly replicationFactor: number
+  /** Succeeds only while this worker is the group's leader in its generation (protocol §2 step 2). */
+  readonly assertLeader: () => Promise<void>
+}
+
+export class JobTopics implements CheckpointStore {
+  readonly blobs: TopicBlobStore
+  readonly #options: JobTopicsOptions
+  readonly #topic: string
+  #producer: FencedProducer | undefined
+  /** Serialises transactions of the one producer. */
+  #queue: Promise<unknown> = Promise.resolve()
+
+  constructor(options: JobTopicsOptions) {
+    this.#options = options
+    this.#topic = jobTopic(options.jobName, 'checkpoints')
+    this.blobs = new TopicBlobStore(options.cluster, this.#topic, options.world)
+  }
+
+  /** Makes the checkpoint topic if need be, and checks it. */
+  async prepareTopic(): Promise<void> {
+    const { cluster, replicationFactor } = this.#options
+    let [topic] = await cluster.describeTopics([this.#topic])
+    if (topic === undefined) {
+      const { brokers } = await cluster.describeCluster()
+      const replicas = replicationFactor > 0 ? replicationFactor : Math.min(3, brokers.length)
+      await cluster.createTopics([
+        {
+          topic: this.#topic,
+          partitions: 1,
+          replicationFactor: replicas,
+          configs: {
+            'cleanup.policy': 'compact',
+            'min.insync.replicas': String(Math.max(1, replicas - 1)),
+            'segment.bytes': String(32 << 20),
+            'min.cleanable.dirty.ratio': '0.1',
+            'max.message.bytes': String(1 << 20),
+          },
+        },
+      ])
+      ;[topic] = await cluster.describeTopics([this.#topic])
+    }
+    if (topic !== undefined && topic.partitions.length !== 1)
+      throw new MillraceError('MILLRACE_INVALID_OPTION', `topic ${this.#topic} has ${topic.partitions.length} partitions; the checkpoint topic must have one`, {
+        remedy: 'Delete the topic if it holds nothing you need, or give the job another name.',
+      })
+    const [policy] = await cluster.describeConfigs({ type: 'topic', name: this.#topic }, ['cleanup.policy'])
+    if (policy !== undefined && policy.value !== 'compact')
+      throw new MillraceError('MILLRACE_INVALID_OPTION', `topic ${this.#topic} has cleanup.policy ${policy.value}; the checkpoint topic must be compacted`, {
+        remedy: `Set cleanup.policy=compact on ${this.#topic}.`,
+      })
+  }
+
+  async takeOver(): Promise<RecoveryFacts> {
+    const { cluster, jobName, world, assertLeader } = this.#options
+    await this.prepareTopic()
+    this.#producer = await FencedProducer.fence(cluster, coordinatorId(jobName), this.#topic, world, TRANSACTION_TIMEOUT_MS)
+    this.#queue = Promise.resolve()
+    await assertLeader()
+    const entries = new Map<string, string>()
+    const chunks = new Map<string, Buffer>()
+    await readLog(cluster, this.#topic, world, (key, value) => {
+      const target: Map<string, unknown> = isChunkKey(key) ? chunks : entries
+      if (value === null) target.delete(key)
+      else target.set(key, isChunkKey(key) ? value : value.toString('utf8'))
+    })
+    this.blobs.holdChunks(chunks)
+    return factsOf(entries, this.#topic)
+  }
+
+  startAttempt(record: AttemptRecord): Promise<void> {
+    return this.#mustWrite('attempt-started', [
+      { key: 'attempt', value: JSON.stringify(record) },
+      // Whatever end an earlier attempt of this or another run had, it is history now.
+      { key: 'job', value: null },
+    ])
+  }
+
+  commitPoint(checkpoint: CompletedCheckpoint, offsets: readonly GroupOffset[]): Promise<CommitPointOutcome> {
+    const entries: LogEntry[] = [{ key: `completed/${checkpoint.run}/${checkpoint.n}`, value: encodeCheckpoint(checkpoint) }]
+    return this.#transact(entries, offsets)
+  }
+
+  writeConfirmed(run: string, n: number, end?: JobRecord): Promise<void> {
+    const entries: LogEntry[] = [{ key: 'confirmed', value: JSON.stringify({ run, n }) }]
+    if (end !== undefined) entries.push({ key: 'job', value: JSON.stringify(end) })
+    return this.#mustWrite(`confirmed(${n})`, entries)
+  }
+
+  writeEnd(end: JobRecord): Promise<void> {
+    return this.#mustWrite(`end ${end.status}`, [{ key: 'job', value: JSON.stringify(end) }])
+  }
+
+  acceptLost(transactions: readonly string[]): Promise<void> {
+    if (transactions.length === 0) return Promise.resolve()
+    return this.#mustWrite(
+      'accepted losses',
+      transactions.map((id) => ({ key: `lost/${id}`, value: JSON.stringify({ at: this.#options.world.clock.now() }) })),
+    )
+  }
+
+  forget(run: string, n: number): Promise<void> {
+    return this.#mustWrite(`discard of checkpoint ${n}`, [{ key: `completed/${run}/${n}`, value: null }])
+  }
+
+  async close(): Promise<void> {
+    await this.#queue.catch(() => undefined)
+    this.blobs.forgetChunks()
+  }
+
+  async #mustWrite(what: string, entries: readonly LogEntry[]): Promise<void> {
+    const outcome = await this.#transact(entries, [])
+    if (outcome.type !== 'written')
+      throw new MillraceError('MILLRACE_ATTEMPT_LOST', `could not write ${what} to ${this.#topic}: ${outcome.reason}`, { details: { outcome: outcome.type } })
+  }
+
+  #transact(entries: readonly LogEntry[], offsets: readonly GroupOffset[]): Promise<CommitPointOutcome> {
+    const outcome = this.#queue.then(() => this.#transaction(entries, offsets))
+    this.#queue = outcome
+    return outcome
+  }
+
+  async #transaction(entries: readonly LogEntry[], offsets: readonly GroupOffset[]): Promise<CommitPointOutcome> {
+    const producer = this.#producer
+    if (producer === undefined) return { type: 'unknown', reason: 'this worker did not take the job over' }
+    const groups = Map.groupBy(offsets, (offset) => offset.groupId)
+    try {
+      await producer.begin(entries, [...groups.keys()])
+      for (const [groupId, own] of groups)
+        await producer.commitOffsets(groupId, own.map(({ topic, partition, offset }) => ({ topic, partition, offset })))
+    } catch (error) {
+      return this.#giveUp(producer, error)
+    }
+    try {
+      await producer.end('commit', END_TIMEOUT_MS)
+      return { type: 'written' }
+    } catch (error) {
+      if (error instanceof KafkaError && error.brokerCode === KafkaCode.INVALID_TXN_STATE)
+        return { type: 'refused', reason: `EndTxn answered ${error.brokerError}: the transaction was aborted` }
+      return { type: 'unknown', reason: messageOf(error) }
+    }
+  }
+
+  /** Nothing was asked to commit yet: if our own abort succeeds, the commit point never happened. */
+  async #giveUp(producer: FencedProducer, cause: unknown): Promise<CommitPointOutcome> {
+    const reason = messageOf(cause)
+    if (isFenced(cause)) return { type: 'unknown', reason }
+    try {
+      await producer.end('abort', END_TIMEOUT_MS)
+      return { type: 'refused', reason }
+    } catch (error) {
+      // 48 under our own epoch: nothing is open, so nothing can commit.
+      if (error instanceof KafkaError && error.brokerCode === KafkaCode.INVALID_TXN_STATE) return { type: 'refused', reason }
+      return { type: 'unknown', reason: `${reason}; and the abort: ${messageOf(error)}` }
+    }
+  }
+}
+
+function isFenced(error: unknown): boolean {
+  if (isMillraceError(error) && error.code === 'MILLRACE_ATTEMPT_LOST') return true
+  return (
+    error instanceof KafkaError &&
+    (error.brokerCode === KafkaCode.INVALID_PRODUCER_EPOCH ||
+      error.brokerCode === KafkaCode.PRODUCER_FENCED ||
+      error.brokerCode === KafkaCode.INVALID_PRODUCER_ID_MAPPING)
+  )
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+function factsOf(entries: ReadonlyMap<string, string>, topic: string): RecoveryFacts {
+  const parse = <T>(key: string): T | undefined => {
+    const text = entries.get(key)
+    return text === undefined ? undefined : (JSON.parse(text) as T)
+  }
+  const attempt = parse<AttemptRecord>('attempt')
+  const confirmedRecord = parse<{ run: string; n: number }>('confirmed')
+  const completed: CompletedCheckpoint[] = []
+  for (const [key, text] of entries) {
+    if (attempt === undefined || !key.startsWith(`completed/${attempt.run}/`)) continue
+    completed.push(decodeCheckpoint(text, `${topic} key ${key}`))
+  }
+  completed.sort((a, b) => a.n - b.n)
+  let confirmed = confirmedRecord !== undefined && confirmedRecord.run === attempt?.run ? confirmedRecord.n : -1
+  for (const checkpoint of completed) confirmed = Math.max(confirmed, checkpoint.confirmed)
+  return {
+    attempt,
+    job: parse<JobRecord>('job'),
+    completed,
+    confirmed,
+    acceptedLost: [...entries.keys()].filter((key) => key.startsWith('lost/')).map((key) => key.slice('lost/'.length)),
+  }
+}

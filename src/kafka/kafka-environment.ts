@@ -1,0 +1,42 @@
+/**
+ * How the composition root hands a Kafka cluster to sources and sinks that a user declared without one.
+ */
+import { MillraceError } from '../errors.ts'
+import type { KafkaCluster } from './kafka-cluster.ts'
+
+/** What Kafka sources and sinks of one job share. */
+export interface KafkaEnvironment {
+  readonly cluster: KafkaCluster
+  readonly jobName: string
+  /** Bytes fetched of one partition at a time. */
+  readonly fetchMaxBytes: number
+  /** Milliseconds that a fetch waits on the broker for records. */
+  readonly fetchMaxWaitMs: number
+  /** The brokers' transaction.max.timeout.ms. */
+  readonly maxTransactionTimeoutMs: number
+  /** What a sink does that was not told: exactly once when the job takes exactly-once checkpoints. */
+  readonly exactlyOnceByDefault: boolean
+  /** Transactional ids a sink subtask owns: max concurrent checkpoints + 2. */
+  readonly transactionSlots: number
+  /** Throws MILLRACE_ATTEMPT_LOST when this worker has been silent so long that another one may lead: asked before records are written. */
+  readonly assertAlive: () => void
+}
+
+/** Anything that needs the environment before it runs. */
+export abstract class KafkaBound {
+  #environment: KafkaEnvironment | undefined
+
+  /** Called by the composition root before anything is created. */
+  bind(environment: KafkaEnvironment): void {
+    this.#environment = environment
+  }
+
+  protected get environment(): KafkaEnvironment {
+    if (this.#environment === undefined)
+      throw new MillraceError(
+        'MILLRACE_KAFKA_NOT_CONFIGURED',
+        'a Kafka source or sink is used, but no brokers are configured',
+      )
+    return this.#environment
+  }
+}

@@ -1,0 +1,253 @@
+/**
+ * Writes the records of one sink subtask: records between two barriers go to one transaction, those after the barrier to another one.
+ * With no id free the writer holds records back until the newest prepared checkpoint is decided: complete → another id comes free;
+ * aborted → it goes on in the same transaction.
+ */
+import type { SinkWriterContext, TwoPhaseSinkWriter } from '../core/connector.ts'
+import type { RecordVector } from '../core/element.ts'
+import { KafkaError, MillraceError, SerializationError } from '../errors.ts'
+import { BatchProducer } from './batch-producer.ts'
+import { type KafkaCluster, KafkaCode, type ProducerIdentity } from './kafka-cluster.ts'
+import type { KafkaCommittable, WrittenRange } from './kafka-committable.ts'
+import type { KafkaSinkOptions, SinkKey } from './kafka-sink-options.ts'
+import { KeylessPartitioner, partitionForKey } from './partitioner.ts'
+import { type TransactionSlot, TransactionSlots } from './transaction-slots.ts'
+
+export interface KafkaWriterOptions<T> {
+  readonly sink: KafkaSinkOptions<T>
+  readonly cluster: KafkaCluster
+  /** Transactional ids to write with; undefined = no transactions. */
+  readonly leases: readonly ProducerIdentity[] | undefined
+  readonly acks: -1 | 1
+  readonly transactionTimeoutMs: number
+  readonly assertAlive: () => void
+  readonly context: SinkWriterContext
+}
+
+interface KnownTopic {
+  readonly topicId: string
+  readonly partitions: number
+  readonly asOf: number
+}
+
+/** Milliseconds after which a topic's number of partitions is looked up again. */
+const TOPIC_REFRESH_MS = 60_000
+
+export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
+  readonly #options: KafkaWriterOptions<T>
+  readonly #producer: BatchProducer
+  readonly #slots: TransactionSlots | undefined
+  readonly #topics = new Map<string, KnownTopic>()
+  readonly #keyless: KeylessPartitioner
+  #open: TransactionSlot | undefined
+  /** Facts of prepared transactions, by slot. */
+  readonly #committables = new Map<TransactionSlot, KafkaCommittable>()
+  #waiters: (() => void)[] = []
+  #failure: unknown
+  #closed = false
+
+  constructor(options: KafkaWriterOptions<T>) {
+    this.#options = options
+    const { cluster, sink, acks, leases, context } = options
+    this.#slots = leases === undefined ? undefined : new TransactionSlots(leases)
+    this.#keyless = new KeylessPartitioner(context.info.subtaskIndex)
+    this.#producer = new BatchProducer({
+      cluster,
+      acks,
+      compression: sink.compression ?? 'none',
+      beforeFirst: async (partitions) => {
+        const slot = this.#open
+        if (slot !== undefined) await cluster.addPartitionsToTxn(slot.identity, partitions)
+      },
+    })
+  }
+
+  async open(): Promise<void> {
+    const { sink } = this.#options
+    await sink.value.open?.()
+    if (typeof sink.topic === 'string') await this.#lookUp(sink.topic)
+  }
+
+  write(vector: RecordVector<T>): void | Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure
+    if (vector.values.length === 0) return
+    this.#options.assertAlive()
+    if (this.#slots !== undefined && this.#open === undefined && !this.#begin()) return this.#held().then(() => this.write(vector))
+    return this.#append(vector, 0)
+  }
+
+  /** False when the writer must hold records back. */
+  #begin(): boolean {
+    const slots = this.#slots as TransactionSlots
+    const slot = slots.take(this.#options.context.world.clock.now())
+    if (slot !== undefined) {
+      this.#open = slot
+      this.#producer.use(slot.identity)
+      return true
+    }
+    // Nothing was begun after the newest prepared one: the producer still has its identity and its sequence numbers.
+    this.#open = slots.reopen()
+    if (this.#open === undefined) return false
+    this.#committables.delete(this.#open)
+    return true
+  }
+
+  #append(vector: RecordVector<T>, from: number): void | Promise<void> {
+    const { sink, context } = this.#options
+    const { values, timestamps } = vector
+    const { value: serde, key: keyOf, headers: headersOf, timestamp: timestampOf } = sink
+    const fixedTopic = typeof sink.topic === 'string' ? sink.topic : undefined
+    const now = context.world.clock.now()
+    let topic = fixedTopic ?? ''
+    let known = fixedTopic === undefined ? undefined : this.#topics.get(fixedTopic)
+    for (let i = from; i < values.length; i++) {
+      const value = values[i] as T
+      if (fixedTopic === undefined) {
+        topic = (sink.topic as (value: T) => string)(value)
+        known = this.#topics.get(topic)
+      }
+      if (known === undefined || now - known.asOf > TOPIC_REFRESH_MS)
+        return this.#lookUp(topic).then(() => this.#append(vector, i))
+      const preparing = serde.prepareSerialize?.(value, topic)
+      if (preparing !== undefined) return preparing.then(() => this.#append(vector, i))
+      const bytes = this.#serialize(value, topic)
+      const key = keyOf === undefined ? null : keyBytes(keyOf(value))
+      const partition =
+        sink.partition === undefined
+          ? key === null
+            ? this.#keyless.next(bytes === null ? 16 : bytes.length + 16, known.partitions)
+            : partitionForKey(key, known.partitions)
+          : this.#chosen(sink.partition(value, known.partitions), topic, known.partitions)
+      const given = timestampOf === undefined ? (timestamps[i] as number) : timestampOf(value)
+      this.#producer.append(topic, partition, key, bytes, Number.isNaN(given) ? now : given, headersOf?.(value))
+    }
+    context.recordsOut.inc(values.length - from)
+    return this.#producer.ready()
+  }
+
+  #serialize(value: T, topic: string): string | Uint8Array | null {
+    const { value: serde } = this.#options.sink
+    try {
+      const bytes = serde.toText === undefined || value === null ? serde.serialize(value, topic) : serde.toText(value)
+      if (bytes === undefined) throw new TypeError('the serde returned undefined')
+      return bytes
+    } catch (cause) {
+      throw new SerializationError(
+        'MILLRACE_SERIALIZATION',
+        `${this.#options.context.info.operatorName}: cannot encode a value for topic ${topic} with ${serde.name}: ${cause instanceof Error ? cause.message : String(cause)}`,
+        { cause, details: { topic } },
+      )
+    }
+  }
+
+  #chosen(partition: number, topic: string, partitions: number): number {
+    if (Number.isInteger(partition) && partition >= 0 && partition < partitions) return partition
+    throw new SerializationError('MILLRACE_SERIALIZATION', `the partition selector chose ${partition} for topic ${topic}, which has partitions 0 to ${partitions - 1}`)
+  }
+
+  async #lookUp(topic: string): Promise<void> {
+    const { cluster, context } = this.#options
+    const [described] = await cluster.describeTopics([topic])
+    if (described === undefined)
+      throw new MillraceError('MILLRACE_TOPIC_MISSING', `${context.info.operatorName}: no such topic: ${topic}`, { details: { topic } })
+    this.#topics.set(topic, { topicId: described.topicId, partitions: described.partitions.length, asOf: context.world.clock.now() })
+  }
+
+  async flush(): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure
+    await this.#producer.flush()
+  }
+
+  prepareCommit(checkpointId: number): readonly KafkaCommittable[] {
+    const slots = this.#slots
+    if (slots === undefined) return []
+    const open = this.#open
+    if (open !== undefined) {
+      const ranges = this.#producer.written().map((w): WrittenRange => ({
+        topic: w.topic,
+        topicId: (this.#topics.get(w.topic) as KnownTopic).topicId,
+        partition: w.partition,
+        firstOffset: String(w.firstOffset),
+        lastOffset: String(w.lastOffset),
+        count: w.count,
+        digest: w.digest,
+      }))
+      // Nothing was written to the transaction: the broker does not know it, and it could not be committed.
+      if (ranges.length > 0) {
+        slots.prepare(open, checkpointId)
+        this.#open = undefined
+        this.#committables.set(open, {
+          transactionalId: open.identity.transactionalId,
+          producerId: String(open.identity.producerId),
+          producerEpoch: open.identity.producerEpoch,
+          attempt: this.#options.context.info.attempt,
+          n: checkpointId,
+          deadline: open.openedAt + this.#options.transactionTimeoutMs,
+          ranges,
+        })
+      }
+    }
+    slots.hold(checkpointId)
+    return slots.prepared.map((slot) => this.#committables.get(slot) as KafkaCommittable)
+  }
+
+  notifyCheckpointComplete(checkpointId: number): void {
+    this.#slots?.complete(checkpointId)
+    this.#wake()
+  }
+
+  notifyCheckpointAborted(checkpointId: number): void {
+    this.#slots?.aborted(checkpointId)
+    this.#wake()
+  }
+
+  notifyCheckpointConfirmed(checkpointId: number): void {
+    for (const slot of this.#slots?.confirmed(checkpointId) ?? []) {
+      this.#committables.delete(slot)
+      void this.#renew(slot)
+    }
+  }
+
+  /** A new epoch for the id's next transaction, by compare-and-set: whoever took the id meanwhile keeps it. */
+  async #renew(slot: TransactionSlot): Promise<void> {
+    const { cluster, transactionTimeoutMs } = this.#options
+    const { transactionalId, producerId, producerEpoch } = slot.identity
+    try {
+      const identity = await cluster.initProducerId({ transactionalId, transactionTimeoutMs, expected: { producerId, producerEpoch } })
+      ;(this.#slots as TransactionSlots).renewed(slot, identity)
+    } catch (error) {
+      if (this.#closed) return
+      const fenced = error instanceof KafkaError && (error.brokerCode === KafkaCode.INVALID_PRODUCER_EPOCH || error.brokerCode === KafkaCode.PRODUCER_FENCED)
+      this.#failure = fenced
+        ? new MillraceError('MILLRACE_TRANSACTION_FENCED', `transactional id ${transactionalId} was taken by another producer`, { cause: error })
+        : error
+    }
+    this.#wake()
+  }
+
+  /** Resolves when a held-back write may be tried again. */
+  #held(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiters.push(resolve)
+    })
+  }
+
+  #wake(): void {
+    const waiters = this.#waiters
+    this.#waiters = []
+    for (const wake of waiters) wake()
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#failure ??= new MillraceError('MILLRACE_ATTEMPT_LOST', 'the sink is closed')
+    this.#wake()
+  }
+}
+
+function keyBytes(key: SinkKey): string | Uint8Array | null {
+  if (key === null || typeof key === 'string' || key instanceof Uint8Array) return key
+  if (typeof key === 'number' || typeof key === 'bigint') return String(key)
+  if (ArrayBuffer.isView(key)) return new Uint8Array((key as Uint8Array).buffer, (key as Uint8Array).byteOffset, (key as Uint8Array).byteLength)
+  throw new SerializationError('MILLRACE_SERIALIZATION', `the key selector returned ${key === undefined ? 'undefined' : typeof key}; return text, bytes, a number, or null for no key`)
+}

@@ -1,0 +1,156 @@
+/**
+ * The checkpoint topic as a keyed log: one partition, compacted. Reads everything up to a fence, writes by the coordinator's fenced producer.
+ */
+import type { World } from '../core/ports.ts'
+import { MillraceError } from '../errors.ts'
+import { type GroupOffsetCommit, type IsolationLevel, type KafkaCluster, KafkaCode, type ProducerIdentity } from './kafka-cluster.ts'
+import { RecordBatchReader } from './record-batch.ts'
+import { type BatchProducerFields, NO_PRODUCER, RecordBatchBuilder } from './record-batch-builder.ts'
+
+/** A keyed entry; null deletes. */
+export interface LogEntry {
+  readonly key: string
+  readonly value: string | Uint8Array | null
+}
+
+/** Largest batch written: below the brokers' default limit of 1 MiB. */
+const MAX_BATCH_BYTES = 1_000_000
+const FETCH_BYTES = 4 << 20
+
+/** Reads `topic` partition 0 from its start to its end as it is now; later entries of a key win, deleted ones are left out. */
+export async function readLog(
+  cluster: KafkaCluster,
+  topic: string,
+  world: World,
+  visit: (key: string, value: Buffer | null) => void,
+): Promise<void> {
+  const end = await endOf(cluster, topic, 'read_uncommitted')
+  // Transactions that a fence aborted are closed a little later; what is behind them must be seen.
+  for (let waited = 0; (await endOf(cluster, topic, 'read_committed')) < end; waited++) {
+    if (waited > 0 && waited % 250 === 0) world.logger.warn(`waiting for open transactions on ${topic} to end`)
+    await world.timers.sleep(20)
+  }
+  const [start] = await cluster.listOffsets([{ topic, partition: 0 }], 'earliest', 'read_committed')
+  let position = start?.offset ?? 0n
+  const reader = new RecordBatchReader(topic, 0)
+  let maxBytes = FETCH_BYTES
+  while (position < end) {
+    const [answer] = await cluster.fetch({ isolation: 'read_committed', partitions: [{ topic, partition: 0, offset: position, maxBytes }], maxWaitMs: 100, minBytes: 1, maxBytes })
+    if (answer === undefined || answer.errorCode === KafkaCode.NOT_LEADER) continue
+    if (answer.errorCode === KafkaCode.OFFSET_OUT_OF_RANGE) {
+      position = answer.logStartOffset > position ? answer.logStartOffset : position
+      continue
+    }
+    if (answer.errorCode !== KafkaCode.NONE)
+      throw new MillraceError('MILLRACE_KAFKA_PROTOCOL', `cannot read ${topic}: broker error ${answer.errorCode}`, { retriable: true })
+    reader.open(answer.records, position, answer.abortedTransactions, maxBytes)
+    while (reader.next()) {
+      if (reader.keyStart < 0) continue
+      const key = reader.buffer.toString('utf8', reader.keyStart, reader.keyEnd)
+      visit(key, reader.valueStart < 0 ? null : Buffer.from(reader.buffer.subarray(reader.valueStart, reader.valueEnd)))
+    }
+    if (reader.truncated) maxBytes = Math.max(maxBytes * 2, reader.neededBytes)
+    position = reader.nextOffset
+  }
+}
+
+async function endOf(cluster: KafkaCluster, topic: string, isolation: IsolationLevel): Promise<bigint> {
+  const [listed] = await cluster.listOffsets([{ topic, partition: 0 }], 'latest', isolation)
+  if (listed === undefined || listed.errorCode !== 0)
+    throw new MillraceError('MILLRACE_KAFKA_PROTOCOL', `cannot look up the end of ${topic}: broker error ${listed?.errorCode ?? -1}`, { retriable: true })
+  return listed.offset
+}
+
+/** Stores entries outside of any transaction (snapshot chunks: their names are unique, so a duplicate is harmless). */
+export async function appendPlain(cluster: KafkaCluster, topic: string, entries: readonly LogEntry[], now: number): Promise<void> {
+  for (const batch of batchesOf(entries, topic, now, () => NO_PRODUCER)) await produce(cluster, topic, batch, null)
+}
+
+/** Writes entries in fenced transactions. One transaction at a time. */
+export class FencedProducer {
+  readonly #cluster: KafkaCluster
+  readonly #topic: string
+  readonly #world: World
+  readonly #timeoutMs: number
+  #identity: ProducerIdentity
+  #sequence = 0
+  /** A new epoch for the next transaction is on its way; an (id, epoch) never serves two transactions. */
+  #renewing: Promise<void> | undefined
+
+  private constructor(cluster: KafkaCluster, topic: string, world: World, timeoutMs: number, identity: ProducerIdentity) {
+    this.#cluster = cluster
+    this.#topic = topic
+    this.#world = world
+    this.#timeoutMs = timeoutMs
+    this.#identity = identity
+  }
+
+  /** Fences whoever held the id: the only bare initialisation that a leader ever sends for it. */
+  static async fence(cluster: KafkaCluster, transactionalId: string, topic: string, world: World, timeoutMs: number): Promise<FencedProducer> {
+    const identity = await cluster.initProducerId({ transactionalId, transactionTimeoutMs: timeoutMs })
+    return new FencedProducer(cluster, topic, world, timeoutMs, identity)
+  }
+
+  /** Begins a transaction with these entries. Throws before anything is decided. */
+  async begin(entries: readonly LogEntry[], groupIds: readonly string[]): Promise<void> {
+    await this.#renewing
+    this.#renewing = undefined
+    const identity = this.#identity
+    // Both go to the transaction coordinator, which takes one change of a transaction at a time.
+    await this.#cluster.addPartitionsToTxn(identity, [{ topic: this.#topic, partition: 0 }])
+    for (const groupId of groupIds) await this.#cluster.addOffsetsToTxn(identity, groupId)
+    for (const batch of batchesOf(entries, this.#topic, this.#world.clock.now(), (count) => this.#fields(count)))
+      await produce(this.#cluster, this.#topic, batch, identity.transactionalId)
+  }
+
+  async commitOffsets(groupId: string, offsets: readonly GroupOffsetCommit[]): Promise<void> {
+    await this.#cluster.txnOffsetCommit(this.#identity, groupId, offsets)
+  }
+
+  /** EndTxn, repeated by the port. Throws what the broker answered. */
+  async end(result: 'commit' | 'abort', timeoutMs: number): Promise<void> {
+    await this.#cluster.endTxn(this.#identity, result, { timeoutMs })
+    this.#renewing = this.#renew()
+    // The error is thrown by the next `begin`.
+    this.#renewing.catch(() => undefined)
+  }
+
+  async #renew(): Promise<void> {
+    const { transactionalId, producerId, producerEpoch } = this.#identity
+    this.#identity = await this.#cluster.initProducerId({
+      transactionalId,
+      transactionTimeoutMs: this.#timeoutMs,
+      expected: { producerId, producerEpoch },
+    })
+    this.#sequence = 0
+  }
+
+  #fields(count: number): BatchProducerFields {
+    const { producerId, producerEpoch } = this.#identity
+    const baseSequence = this.#sequence
+    this.#sequence += count
+    return { producerId, producerEpoch, baseSequence, transactional: true }
+  }
+}
+
+function* batchesOf(entries: readonly LogEntry[], topic: string, now: number, fields: (count: number) => BatchProducerFields): Generator<Buffer> {
+  const builder = new RecordBatchBuilder({ maxBytes: MAX_BATCH_BYTES, maxRecordBatchBytes: MAX_BATCH_BYTES, compression: 'none', topic, partition: 0 })
+  for (const entry of entries) {
+    if (builder.append(entry.key, entry.value, now)) continue
+    yield builder.build(fields(builder.count))
+    builder.reset()
+    builder.append(entry.key, entry.value, now)
+  }
+  if (builder.count > 0) yield builder.build(fields(builder.count))
+}
+
+async function produce(cluster: KafkaCluster, topic: string, batch: Buffer, transactionalId: string | null): Promise<void> {
+  const [answer] = await cluster.produce({ acks: -1, transactionalId, partitions: [{ topic, partition: 0, batch }] })
+  if (answer === undefined || answer.errorCode === KafkaCode.NONE) return
+  const fenced = answer.errorCode === KafkaCode.INVALID_PRODUCER_EPOCH || answer.errorCode === KafkaCode.PRODUCER_FENCED
+  throw new MillraceError(
+    fenced ? 'MILLRACE_ATTEMPT_LOST' : 'MILLRACE_KAFKA_PROTOCOL',
+    `cannot write to ${topic}: broker error ${answer.errorCode}${answer.errorMessage === null ? '' : ` (${answer.errorMessage})`}`,
+    { details: { topic, brokerCode: answer.errorCode } },
+  )
+}

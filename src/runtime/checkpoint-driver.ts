@@ -1,0 +1,327 @@
+/**
+ * Does what the coordinator answers: sets timers, triggers tasks, writes the commit point, commits output, confirms, discards.
+ * Each outcome goes back into `coordinator.handle`; nothing is decided here.
+ */
+import { CheckpointCoordinator, type CoordinatorConfig, type CoordinatorEffect, type CoordinatorEvent } from '../checkpoint/coordinator.ts'
+import type { CheckpointStore, JobRecord } from '../checkpoint/checkpoint-store.ts'
+import { CHECKPOINT_FORMAT, type CompletedCheckpoint, encodeCheckpoint, handlesOf, type OperatorShape, type OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
+import type { CommitPermit, Committer, GroupOffset, Source } from '../core/connector.ts'
+import type { CheckpointKind } from '../core/element.ts'
+import type { TimerHandle, World } from '../core/ports.ts'
+import { MillraceError } from '../errors.ts'
+import type { AttemptStorage, StateStorage } from './state-storage.ts'
+import type { Task } from './task.ts'
+
+export interface CheckpointDriverOptions {
+  readonly run: string
+  readonly attempt: number
+  readonly config: CoordinatorConfig
+  readonly store: CheckpointStore
+  readonly storage: StateStorage
+  readonly attemptStorage: AttemptStorage
+  /** Completed checkpoints that may be discarded later. */
+  readonly retained: readonly CompletedCheckpoint[]
+  readonly world: World
+  readonly tasks: readonly Task[]
+  readonly operators: readonly OperatorShape[]
+  readonly sources: ReadonlyMap<string, Source<unknown, any>>
+  readonly committers: ReadonlyMap<string, Committer<unknown>>
+  /** The end of the run that a confirmed checkpoint brings; `last`: sources stopped at it. */
+  readonly endOf: (kind: CheckpointKind, last: boolean) => JobRecord | undefined
+  readonly onCompleted: (checkpoint: CompletedCheckpoint) => void
+  /** Confirmed(n) is durable, together with `end` if there was one. */
+  readonly onConfirmed: (n: number, end: JobRecord | undefined) => void
+  readonly onFailure: (error: unknown) => void
+}
+
+/** Somebody waits for a checkpoint. */
+interface Request {
+  readonly resolve: (n: number) => void
+  readonly reject: (error: unknown) => void
+}
+
+export class CheckpointDriver {
+  readonly coordinator: CheckpointCoordinator
+  readonly #options: CheckpointDriverOptions
+  readonly #timers = new Map<string, TimerHandle>()
+  readonly #requests = new Map<string, Request>()
+  readonly #retained = new Map<number, CompletedCheckpoint>()
+  #closed = false
+  /** Commits run in the order of their checkpoints. */
+  #commits: Promise<void> = Promise.resolve()
+  /** Work that must be over before the store is closed. */
+  readonly #busy = new Set<Promise<unknown>>()
+  #lastDeclined: unknown
+
+  constructor(options: CheckpointDriverOptions) {
+    this.#options = options
+    this.coordinator = new CheckpointCoordinator(options.config)
+    for (const checkpoint of options.retained) this.#retained.set(checkpoint.n, checkpoint)
+  }
+
+  start(): void {
+    this.#handle({ type: 'Started', now: this.#now() })
+  }
+
+  /** Resolves with the checkpoint's id when its commits are durable. */
+  request(id: string, kind: CheckpointKind, thenStop: boolean): Promise<number> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) {
+        reject(new MillraceError('MILLRACE_CHECKPOINT_FAILED', 'the attempt has ended'))
+        return
+      }
+      this.#requests.set(id, { resolve, reject })
+      this.#handle({ type: 'TriggerRequested', id, kind, thenStop, now: this.#now() })
+    })
+  }
+
+  acknowledge(n: number, subtask: string, states: readonly OperatorSubtaskState[]): void {
+    this.#handle({ type: 'Acknowledged', n, subtask, states, now: this.#now() })
+  }
+
+  decline(n: number, subtask: string, error: unknown): void {
+    this.#lastDeclined = error
+    this.#handle({ type: 'Declined', n, subtask, reason: error instanceof Error ? error.message : String(error), now: this.#now() })
+  }
+
+  /** No trigger and no timer after this; resolves when a commit point or commit that had begun is over. */
+  async close(): Promise<void> {
+    this.#closed = true
+    for (const timer of this.#timers.values()) timer.cancel()
+    this.#timers.clear()
+    while (this.#busy.size > 0) await Promise.allSettled([...this.#busy])
+    for (const request of this.#requests.values()) request.reject(new MillraceError('MILLRACE_CHECKPOINT_FAILED', 'the attempt ended before the checkpoint was complete'))
+    this.#requests.clear()
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  /** Completed checkpoints that are stored. */
+  get retained(): readonly CompletedCheckpoint[] {
+    return [...this.#retained.values()].sort((a, b) => a.n - b.n)
+  }
+
+  #now(): number {
+    return this.#options.world.clock.now()
+  }
+
+  #handle(event: CoordinatorEvent): void {
+    let effects: CoordinatorEffect[]
+    try {
+      effects = this.coordinator.handle(event)
+    } catch (error) {
+      this.#options.onFailure(error)
+      return
+    }
+    for (const effect of effects) this.#obey(effect)
+  }
+
+  #obey(effect: CoordinatorEffect): void {
+    const { world, tasks, store, run } = this.#options
+    switch (effect.type) {
+      case 'SetTimer':
+        if (this.#closed) return
+        this.#timers.get(effect.timer)?.cancel()
+        this.#timers.set(
+          effect.timer,
+          world.timers.schedule(effect.delayMs, () => {
+            this.#timers.delete(effect.timer)
+            this.#handle({ type: 'TimerFired', timer: effect.timer, now: this.#now() })
+          }),
+        )
+        return
+      case 'CancelTimer':
+        this.#timers.get(effect.timer)?.cancel()
+        this.#timers.delete(effect.timer)
+        return
+      case 'Trigger':
+        if (this.#closed) return
+        for (const task of tasks) if (task.isSource) task.trigger(effect.n, effect.kind, effect.thenStop)
+        return
+      case 'WriteCommitPoint':
+        // Closed: it has not begun, so it never happens.
+        if (!this.#closed) this.#track(this.#commitPoint(effect))
+        return
+      case 'Commit':
+        this.#track(this.#commit(effect.n, effect.permit, effect.states))
+        return
+      case 'NotifyComplete':
+        for (const task of tasks) task.notifyComplete(effect.n)
+        return
+      case 'NotifyAborted':
+        world.logger.warn(`checkpoint ${effect.n} was aborted (${effect.reason}): ${effect.detail}`)
+        for (const task of tasks) task.notifyAborted(effect.n)
+        return
+      case 'NotifyConfirmed':
+        for (const task of tasks) task.notifyConfirmed(effect.n)
+        return
+      case 'WriteConfirmed': {
+        const end = this.#options.endOf(effect.kind, effect.last)
+        this.#track(
+          store.writeConfirmed(run, effect.n, end).then(() => {
+            this.#handle({ type: 'ConfirmWritten', n: effect.n, now: this.#now() })
+            this.#options.onConfirmed(effect.n, end)
+          }),
+        )
+        return
+      }
+      case 'Discard':
+        this.#track(this.#discard(effect.n))
+        return
+      case 'DiscardStates':
+        this.#track(this.#discardStates(effect.states))
+        return
+      case 'RequestDone':
+        this.#requests.get(effect.id)?.resolve(effect.n)
+        this.#requests.delete(effect.id)
+        return
+      case 'RequestFailed':
+        this.#requests.get(effect.id)?.reject(new MillraceError('MILLRACE_CHECKPOINT_FAILED', effect.reason))
+        this.#requests.delete(effect.id)
+        return
+      case 'FailAttempt':
+        this.#options.onFailure(
+          new MillraceError('MILLRACE_CHECKPOINT_FAILED', effect.reason, { cause: effect.cause ?? this.#lastDeclined }),
+        )
+        return
+      case 'EndAttempt':
+        this.#options.onFailure(new MillraceError('MILLRACE_ATTEMPT_LOST', effect.reason))
+        return
+    }
+  }
+
+  /** Failures of tracked work fail the attempt; `close` waits for it. */
+  #track(work: Promise<unknown>): void {
+    const tracked: Promise<unknown> = work
+      .catch((error: unknown) => this.#options.onFailure(error))
+      .finally(() => this.#busy.delete(tracked))
+    this.#busy.add(tracked)
+  }
+
+  async #commitPoint(effect: Extract<CoordinatorEffect, { type: 'WriteCommitPoint' }>): Promise<void> {
+    const { n, kind, triggeredAt, states, confirmed } = effect
+    const { run, attempt, store, operators, world } = this.#options
+    const expired = expiredCommittable(states, this.#now())
+    if (expired !== undefined) {
+      this.#handle({ type: 'CommitPointRefused', n, reason: `${expired} is past its deadline: the broker may have given it up`, now: this.#now() })
+      return
+    }
+    const checkpoint: CompletedCheckpoint = {
+      format: CHECKPOINT_FORMAT,
+      run,
+      attempt,
+      n,
+      kind,
+      triggeredAt,
+      completedAt: this.#now(),
+      operators,
+      states,
+      confirmed,
+      stateBytes: stateBytes(states),
+    }
+    try {
+      await this.#options.attemptStorage.writeMetadata?.(n, Buffer.from(encodeCheckpoint(checkpoint)))
+    } catch (error) {
+      this.#handle({ type: 'CommitPointRefused', n, reason: `its metadata could not be written: ${error instanceof Error ? error.message : String(error)}`, now: this.#now() })
+      return
+    }
+    const outcome = await store.commitPoint(checkpoint, this.#groupOffsets(states))
+    const now = this.#now()
+    switch (outcome.type) {
+      case 'written':
+        this.#retained.set(n, checkpoint)
+        world.metrics.histogram('checkpoint_duration_ms').record(now - triggeredAt)
+        this.#handle({ type: 'CommitPointWritten', n, now })
+        this.#options.onCompleted(checkpoint)
+        return
+      case 'refused':
+        this.#handle({ type: 'CommitPointRefused', n, reason: outcome.reason, now })
+        return
+      case 'unknown':
+        this.#handle({ type: 'CommitPointUnknown', n, reason: outcome.reason, now })
+        return
+    }
+  }
+
+  #groupOffsets(states: readonly OperatorSubtaskState[]): GroupOffset[] {
+    const offsets: GroupOffset[] = []
+    for (const state of states) {
+      const source = state.splits === undefined ? undefined : this.#options.sources.get(state.uid)
+      if (source?.groupOffsets !== undefined) offsets.push(...source.groupOffsets(state.splits as never[]))
+    }
+    return offsets
+  }
+
+  #commit(n: number, permit: CommitPermit, states: readonly OperatorSubtaskState[]): Promise<void> {
+    const committed = this.#commits.then(() => commitAll(this.#options.committers, permit, states))
+    this.#commits = committed.catch(() => undefined)
+    return committed.then(
+      () => this.#handle({ type: 'Committed', n, now: this.#now() }),
+      (error: unknown) => this.#handle({ type: 'CommitFailed', n, error, now: this.#now() }),
+    )
+  }
+
+  async #discardStates(states: readonly OperatorSubtaskState[]): Promise<void> {
+    for (const handle of handlesOf({ states })) {
+      try {
+        await this.#options.storage.discard(handle)
+      } catch (error) {
+        // Orphans cost room, not correctness.
+        this.#options.world.logger.warn('could not remove a snapshot that nobody needs', { error })
+      }
+    }
+  }
+
+  async #discard(n: number): Promise<void> {
+    const checkpoint = this.#retained.get(n)
+    if (checkpoint === undefined) return
+    this.#retained.delete(n)
+    await discardCheckpoint(checkpoint, this.#options.storage, this.#options.store)
+  }
+}
+
+/** Commits what the states hold: subtasks at the same time, each one's in order. */
+export async function commitAll(
+  committers: ReadonlyMap<string, Committer<unknown>>,
+  permit: CommitPermit,
+  states: readonly OperatorSubtaskState[],
+): Promise<void> {
+  await Promise.all(
+    states.map(async (state) => {
+      if (state.committables === undefined || state.committables.length === 0) return
+      const committer = committers.get(state.uid)
+      if (committer === undefined)
+        throw new MillraceError(
+          'MILLRACE_STATE_NOT_RESTORED',
+          `checkpoint ${permit.checkpointId} holds uncommitted output of sink '${state.uid}', which the job does not have any more`,
+          { remedy: 'Start the job once more with that sink so that its output is committed, then remove it.' },
+        )
+      await committer.commit(permit, state.committables)
+    }),
+  )
+}
+
+/** Deletes what the checkpoint names, then the checkpoint itself. */
+export async function discardCheckpoint(checkpoint: CompletedCheckpoint, storage: StateStorage, store: CheckpointStore): Promise<void> {
+  for (const handle of handlesOf(checkpoint)) await storage.discard(handle)
+  await storage.discardMetadata?.(checkpoint.run, checkpoint.n)
+  await store.forget(checkpoint.run, checkpoint.n)
+}
+
+function stateBytes(states: readonly OperatorSubtaskState[]): number {
+  let bytes = 0
+  for (const state of states) bytes += (state.keyed?.handle.size ?? 0) + (state.operator?.size ?? 0)
+  return bytes
+}
+
+/** Committables may carry a deadline (epoch ms) after which nobody knows whether they can still be committed. */
+function expiredCommittable(states: readonly OperatorSubtaskState[], now: number): string | undefined {
+  for (const state of states)
+    for (const committable of state.committables ?? []) {
+      const { deadline, transactionalId } = committable as { deadline?: unknown; transactionalId?: unknown }
+      if (typeof deadline === 'number' && deadline <= now) return `output of sink '${state.uid}' (${String(transactionalId)})`
+    }
+  return undefined
+}

@@ -1,0 +1,521 @@
+/**
+ * Leads a job: takes it over, runs attempts one after another, and ends it.
+ *
+ *                       ┌────────────── failure, restart strategy says restart ──────────────┐
+ *                       ▼                                                                     │
+ *   CREATED ──lead──► RUNNING ──failure──► FAILING ──► RESTARTING ────────────────────────────┘
+ *                       │  │                  └──► FAILED
+ *                       │  ├── cancel ──► CANCELLING ──► CANCELED
+ *                       │  ├── stop ────► SUSPENDED      (a last checkpoint is complete and confirmed, or could not be taken in time)
+ *                       │  └── all input read, last checkpoint confirmed ──► FINISHED
+ *                       └── leadership lost ──► CREATED (standby)
+ */
+import type { AttemptRecord, CheckpointStore, JobRecord, OutputTransactions, RecoveryFacts } from '../checkpoint/checkpoint-store.ts'
+import { CHECKPOINT_FORMAT, type CompletedCheckpoint, type OperatorShape, type OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
+import type { Leadership } from '../checkpoint/leadership.ts'
+import { planRecovery, type RecoveryPlan } from '../checkpoint/recovery-plan.ts'
+import { type Committer, isTwoPhase, type Source, type SourceSplit, type SplitEnumerator } from '../core/connector.ts'
+import { JobStatus } from '../core/constants.ts'
+import { deadline } from '../core/deadline.ts'
+import type { CheckpointKind } from '../core/element.ts'
+import type { JobGraph } from '../core/graph/job-graph.ts'
+import type { JobSettings, StartOptions } from '../core/job-settings.ts'
+import type { World } from '../core/ports.ts'
+import type { KeyedStateBackend, KeyGroupRange } from '../core/state.ts'
+import { isMillraceError, JobFailedError, MillraceError } from '../errors.ts'
+import { Attempt, splitOwner } from './attempt.ts'
+import { CheckpointDriver, commitAll, discardCheckpoint } from './checkpoint-driver.ts'
+import { loadState, type RestoredState } from './restore.ts'
+import { RestartStrategy } from './restart-strategy.ts'
+import type { AttemptStorage, StateStorage } from './state-storage.ts'
+
+/** How long a stop may take before it is cut short; the process must be gone 10 s after SIGTERM. */
+const STOP_MS = 7_000
+/** A worker that lost the job looks again after this time. */
+const REJOIN_MS = 500
+
+export interface JobMasterOptions {
+  readonly jobName: string
+  readonly graph: JobGraph
+  readonly world: World
+  readonly settings: JobSettings
+  readonly start: StartOptions
+  readonly incarnation: string
+  readonly leadership: Leadership
+  readonly store: CheckpointStore
+  readonly storage: StateStorage
+  readonly transactions: OutputTransactions | undefined
+  readonly createBackend: (options: { range: KeyGroupRange; maxParallelism: number; operatorName: string }) => KeyedStateBackend
+}
+
+/** How the job ended. */
+export interface JobEnd {
+  readonly status: 'FINISHED' | 'CANCELED' | 'FAILED' | 'SUSPENDED'
+  readonly error?: unknown
+}
+
+type AttemptEnd =
+  | { readonly type: 'ended'; readonly end: JobEnd }
+  | { readonly type: 'failed'; readonly error: unknown }
+
+interface Running {
+  readonly run: string
+  readonly attempt: Attempt
+  readonly driver: CheckpointDriver
+  readonly settle: (end: AttemptEnd) => void
+  readonly ended: Promise<AttemptEnd>
+}
+
+export class JobMaster {
+  readonly #options: JobMasterOptions
+  readonly #restart: RestartStrategy
+  #status: JobStatus = JobStatus.CREATED
+  #running: Running | undefined
+  #firstStart = true
+  /** What somebody asked for; the attempt obeys when it can. */
+  #wish: 'cancel' | 'stop' | undefined
+  #wake: (() => void) | undefined
+  #lastCompleted: { readonly n: number; readonly at: number } | undefined
+  readonly #committers = new Map<string, Committer<unknown>>()
+  readonly #sources = new Map<string, Source<unknown, any>>()
+
+  constructor(options: JobMasterOptions) {
+    this.#options = options
+    this.#restart = new RestartStrategy(options.settings.restart)
+    const { jobName, world } = options
+    for (const vertex of options.graph.vertices)
+      for (const { node, uid } of vertex.operators) {
+        if (node.kind === 'source') this.#sources.set(uid, node.source)
+        if (node.kind === 'sink' && isTwoPhase(node.sink)) this.#committers.set(uid, node.sink.createCommitter({ jobName, uid, world }))
+      }
+    options.leadership.onLost = (reason) => this.#running?.settle({ type: 'failed', error: new MillraceError('MILLRACE_ATTEMPT_LOST', reason) })
+  }
+
+  get status(): JobStatus {
+    return this.#status
+  }
+
+  get lastCompleted(): { readonly n: number; readonly at: number } | undefined {
+    return this.#lastCompleted
+  }
+
+  get restarts(): number {
+    return this.#restart.restarts
+  }
+
+  /** What each task waits for, for people. */
+  describeTasks(): readonly string[] {
+    return this.#running?.attempt.tasks.map((task) => `${task.name}: ${task.describe()}`) ?? []
+  }
+
+  /** Runs the job to its end. Never rejects. */
+  async run(): Promise<JobEnd> {
+    let end: JobEnd
+    try {
+      end = await this.#attempts()
+    } catch (error) {
+      end = { status: 'FAILED', error }
+    }
+    this.#status = JobStatus[end.status]
+    for (const committer of this.#committers.values()) await committer.close()
+    await this.#options.store.close()
+    await this.#options.leadership.leave()
+    return end
+  }
+
+  async cancel(): Promise<void> {
+    this.#ask('cancel')
+  }
+
+  /** A last checkpoint, then SUSPENDED: what SIGTERM means. */
+  stop(): void {
+    this.#ask('stop')
+  }
+
+  /** Takes a checkpoint now; resolves with its id when its output is committed. */
+  async triggerCheckpoint(): Promise<number> {
+    const running = this.#running
+    if (running === undefined || this.#status !== JobStatus.RUNNING)
+      throw new MillraceError('MILLRACE_CHECKPOINT_FAILED', `the job is ${this.#status}; a checkpoint needs a running job`)
+    return running.driver.request(this.#options.world.random.uuid(), 'checkpoint', false)
+  }
+
+  #ask(wish: 'cancel' | 'stop'): void {
+    if (this.#wish === 'cancel') return
+    this.#wish = wish
+    this.#wake?.()
+  }
+
+  async #attempts(): Promise<JobEnd> {
+    const { leadership, world, store } = this.#options
+    for (;;) {
+      if (this.#wish !== undefined) return { status: this.#wish === 'cancel' ? 'CANCELED' : 'SUSPENDED' }
+      await this.#unlessAsked(leadership.lead())
+      if (this.#wish !== undefined) continue
+      const outcome = await this.#attempt()
+      if (outcome.type === 'ended') return outcome.end
+      const { error } = outcome
+      if (isMillraceError(error) && error.code === 'MILLRACE_ATTEMPT_LOST') {
+        world.logger.warn(`this worker gives the job up: ${error.message}`)
+        this.#status = JobStatus.CREATED
+        await this.#pause(REJOIN_MS)
+        continue
+      }
+      this.#status = JobStatus.FAILING
+      const decision = this.#restart.failed(error, world.clock.now(), world.random.next())
+      if (decision.type === 'fail') {
+        const end = await this.#fail(error, decision.reason)
+        await store.writeEnd(end.record).catch((cause: unknown) => world.logger.warn('could not record that the job FAILED', { error: cause }))
+        return { status: 'FAILED', error: end.error }
+      }
+      world.logger.error(`the job failed and starts again in ${decision.delayMs} ms (restart ${this.#restart.restarts})`, { error })
+      this.#status = JobStatus.RESTARTING
+      await this.#pause(decision.delayMs)
+    }
+  }
+
+  async #fail(error: unknown, reason: string): Promise<{ record: JobRecord; error: JobFailedError }> {
+    const { jobName, world } = this.#options
+    const message = error instanceof Error ? error.message : String(error)
+    return {
+      record: { run: this.#lastRun, status: 'FAILED', at: world.clock.now(), reason: message },
+      error: new JobFailedError('MILLRACE_JOB_FAILED', `job '${jobName}' FAILED (${reason}): ${message}`, {
+        cause: error,
+        ...(isMillraceError(error) ? { remedy: error.remedy, fault: error.fault } : {}),
+      }),
+    }
+  }
+
+  #lastRun = ''
+
+  /** Waits for `work`, or until somebody asks for the end. */
+  #unlessAsked<T>(work: Promise<T>): Promise<T | undefined> {
+    return new Promise((resolve, reject) => {
+      this.#wake = () => resolve(undefined)
+      if (this.#wish !== undefined) resolve(undefined)
+      work.then(resolve, reject)
+    })
+  }
+
+  /** Waits, unless somebody asks for the end. */
+  async #pause(delayMs: number): Promise<void> {
+    const wait = deadline(this.#options.world.timers, delayMs)
+    await this.#unlessAsked(wait.expired)
+    wait.cancel()
+  }
+
+  async #attempt(): Promise<AttemptEnd> {
+    let running: Running | undefined
+    const enumerators: SplitEnumerator<SourceSplit>[] = []
+    const discoveries: { stop: () => void }[] = []
+    let end: AttemptEnd
+    try {
+      const started = await this.#deploy(enumerators)
+      if ('end' in started) return started
+      running = started
+      this.#running = running
+      running.driver.start()
+      running.attempt.run()
+      this.#status = JobStatus.RUNNING
+      for (const [i, uid] of [...this.#sources.keys()].entries())
+        discoveries.push(this.#discover(uid, enumerators[i] as SplitEnumerator<SourceSplit>, running))
+      end = await this.#untilEnd(running)
+    } catch (error) {
+      end = { type: 'failed', error }
+    }
+    for (const discovery of discoveries) discovery.stop()
+    if (running !== undefined) end = await this.#tearDown(running, end)
+    this.#running = undefined
+    await Promise.allSettled(enumerators.map((enumerator) => enumerator.close()))
+    return end
+  }
+
+  /** The take-over sequence (protocol §2), then everything is deployed and open, and nothing has run yet. */
+  async #deploy(enumerators: SplitEnumerator<SourceSplit>[]): Promise<Running | Extract<AttemptEnd, { type: 'ended' }>> {
+    const { store, world, graph, start, incarnation, transactions, storage, settings } = this.#options
+    const facts = await store.takeOver()
+    const plan = planRecovery(facts, { fresh: start.fresh, newRun: world.random.uuid(), restarting: !this.#firstStart })
+    if (plan.type === 'ended') {
+      world.logger.info(plan.message)
+      return { type: 'ended', end: { status: plan.status } }
+    }
+    this.#lastRun = plan.run
+    const recorded = facts.attempt?.sinks ?? []
+    await transactions?.observe(recorded)
+    const record: AttemptRecord = {
+      run: plan.run,
+      attempt: plan.attempt,
+      incarnation,
+      startedAt: world.clock.now(),
+      fingerprint: graph.fingerprint,
+      sinks: transactions?.records(recorded) ?? recorded,
+    }
+    if (this.#firstStart && start.acceptLostTransactions.length > 0) await store.acceptLost(start.acceptLostTransactions)
+    // A fresh run finishes the commits of the old one first: they are promised under the old run's name.
+    if (plan.commitAgain !== undefined) {
+      const { permit, checkpoint } = plan.commitAgain
+      world.logger.info(`finishing the commits of checkpoint ${checkpoint.n}`)
+      await store.startAttempt({ ...record, run: checkpoint.run })
+      await commitAll(this.#committers, permit, checkpoint.states)
+      await store.writeConfirmed(checkpoint.run, checkpoint.n)
+      if (plan.run !== checkpoint.run) await store.startAttempt(record)
+    } else await store.startAttempt(record)
+    const leases = (await transactions?.lease()) ?? new Map<string, readonly unknown[]>()
+    this.#firstStart = false
+
+    const resumed = plan.type === 'resume' ? plan.checkpoint : undefined
+    const restored = resumed === undefined ? undefined : await loadState(resumed, graph, storage, storage.codec, start.allowNonRestoredState)
+    const splits = await this.#splits(enumerators, resumed)
+    const base = resumed ?? (await this.#checkpointZero(plan, splits))
+    if (resumed !== undefined) {
+      const age = world.clock.now() - resumed.completedAt
+      world.logger.info(`attempt ${plan.attempt} resumes from checkpoint ${resumed.n}, completed ${Math.round(age / 1000)} s ago`)
+    } else world.logger.info(`attempt ${plan.attempt} starts a new run`)
+    const attemptStorage = await storage.begin(plan.run, plan.attempt)
+    const running = this.#build(plan, facts, restored, splits, leases, base, attemptStorage)
+    await running.attempt.deploy()
+    // Checkpoints of an earlier run are of no use once this one has begun.
+    for (const old of facts.completed) if (old.run !== plan.run) await discardCheckpoint(old, storage, store)
+    this.#lastCompleted ??= { n: base.n, at: settings.checkpointing.intervalMs === undefined ? world.clock.now() : base.completedAt }
+    return running
+  }
+
+  async #splits(enumerators: SplitEnumerator<SourceSplit>[], resumed: CompletedCheckpoint | undefined): Promise<Map<string, readonly SourceSplit[]>> {
+    const { graph, jobName, world } = this.#options
+    const splits = new Map<string, readonly SourceSplit[]>()
+    for (const vertex of graph.vertices)
+      for (const { node, uid } of vertex.operators) {
+        if (node.kind !== 'source') continue
+        const enumerator = node.source.createEnumerator({ jobName, uid, world, parallelism: vertex.parallelism })
+        enumerators.push(enumerator)
+        const stored = resumed?.states.filter((state) => state.uid === uid)
+        const known = stored === undefined || stored.length === 0 ? undefined : stored.flatMap((state) => (state.splits ?? []) as SourceSplit[])
+        const found = await enumerator.start(known)
+        splits.set(uid, [...found].sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)))
+      }
+    return splits
+  }
+
+  /** Resolved start and stop positions are durable before the first record is read: a crash must not resolve them again. */
+  async #checkpointZero(plan: Extract<RecoveryPlan, { type: 'start' | 'resume' }>, splits: ReadonlyMap<string, readonly SourceSplit[]>): Promise<CompletedCheckpoint> {
+    const { store, world, graph } = this.#options
+    const states: OperatorSubtaskState[] = []
+    for (const vertex of graph.vertices)
+      for (const { uid } of vertex.operators) {
+        const own = splits.get(uid)
+        if (own === undefined) continue
+        for (let subtask = 0; subtask < vertex.parallelism; subtask++)
+          states.push({ uid, subtask, splits: own.filter((_, index) => splitOwner(index, vertex.parallelism) === subtask) })
+      }
+    const now = world.clock.now()
+    const zero: CompletedCheckpoint = {
+      format: CHECKPOINT_FORMAT,
+      run: plan.run,
+      attempt: plan.attempt,
+      n: 0,
+      kind: 'checkpoint',
+      triggeredAt: now,
+      completedAt: now,
+      operators: shapesOf(graph),
+      states,
+      confirmed: 0,
+      stateBytes: 0,
+    }
+    const outcome = await store.commitPoint(zero, [])
+    if (outcome.type !== 'written') throw new MillraceError('MILLRACE_ATTEMPT_LOST', `could not write checkpoint 0: ${outcome.reason}`)
+    return zero
+  }
+
+  #build(
+    plan: Extract<RecoveryPlan, { type: 'start' | 'resume' }>,
+    facts: RecoveryFacts,
+    restored: RestoredState | undefined,
+    splits: ReadonlyMap<string, readonly SourceSplit[]>,
+    leases: ReadonlyMap<string, readonly unknown[]>,
+    base: CompletedCheckpoint,
+    attemptStorage: AttemptStorage,
+  ): Running {
+    const { graph, world, settings, storage, store, jobName, createBackend } = this.#options
+    const { checkpointing } = settings
+    let settle: (end: AttemptEnd) => void = () => undefined
+    const ended = new Promise<AttemptEnd>((resolve) => {
+      settle = resolve
+    })
+    const fail = (error: unknown): void => settle({ type: 'failed', error })
+    const retained = plan.type === 'resume' ? facts.completed.filter((c) => c.run === plan.run) : [base]
+    let driver: CheckpointDriver
+    const openEnds = new Set<string>()
+    const attempt = new Attempt({
+      jobName,
+      attempt: plan.attempt,
+      graph,
+      world,
+      mode: checkpointing.mode,
+      checkpointingEnabled: checkpointing.intervalMs !== undefined,
+      storage: {
+        blobs: (n) => attemptStorage.blobs(n),
+        codec: storage.codec,
+        async: checkpointing.async,
+        // The only checkpoint of a job without checkpointing is its end: nothing resumes from its state.
+        keepsState: checkpointing.intervalMs !== undefined,
+      },
+      createBackend,
+      restored,
+      splits,
+      leases,
+      acknowledger: {
+        acknowledge: (n, subtask, states) => driver.acknowledge(n, subtask, states),
+        decline: (n, subtask, reason) => driver.decline(n, subtask, reason),
+      },
+      onFailure: (_task, error) => fail(error),
+      onEndOfData: (taskId) => {
+        openEnds.delete(taskId)
+        if (openEnds.size === 0) this.#finish(driver)
+      },
+    })
+    for (const id of attempt.subtasks) openEnds.add(id)
+    driver = new CheckpointDriver({
+      run: plan.run,
+      attempt: plan.attempt,
+      config: {
+        ...checkpointing,
+        subtasks: attempt.subtasks,
+        restored: base.n,
+        confirmed: base.n,
+        retained: retained.map((c) => c.n),
+      },
+      store,
+      storage,
+      attemptStorage,
+      retained,
+      world,
+      get tasks() {
+        return attempt.tasks
+      },
+      operators: shapesOf(graph),
+      sources: this.#sources,
+      committers: this.#committers,
+      endOf: (kind, last) => this.#endOf(plan.run, kind, last),
+      onCompleted: (checkpoint) => {
+        this.#restart.progressed()
+        this.#lastCompleted = { n: checkpoint.n, at: world.clock.now() }
+        world.logger.debug(`checkpoint ${checkpoint.n} is complete`, { ms: world.clock.now() - checkpoint.triggeredAt, bytes: checkpoint.stateBytes })
+      },
+      onConfirmed: (_n, end) => {
+        if (end !== undefined) settle({ type: 'ended', end: { status: end.status } })
+      },
+      onFailure: fail,
+    })
+    return { run: plan.run, attempt, driver, settle, ended }
+  }
+
+  /** All input was handled to its end: one last checkpoint, whatever the pause, and its confirmation ends the job. */
+  #finish(driver: CheckpointDriver): void {
+    driver.request('end of input', 'final', false).catch((error: unknown) => {
+      this.#options.world.logger.debug('the last checkpoint did not complete', { error })
+      // Tolerated failure: try again, or the job would never end.
+      if (!driver.closed && this.#wish === undefined) this.#finish(driver)
+    })
+  }
+
+  #endOf(run: string, kind: CheckpointKind, last: boolean): JobRecord | undefined {
+    const at = this.#options.world.clock.now()
+    if (kind === 'final') return { run, status: 'FINISHED', at }
+    return last ? { run, status: 'SUSPENDED', at } : undefined
+  }
+
+  async #untilEnd(running: Running): Promise<AttemptEnd> {
+    const asked = new Promise<undefined>((resolve) => {
+      this.#wake = () => resolve(undefined)
+      if (this.#wish !== undefined) resolve(undefined)
+    })
+    const end = await Promise.race([running.ended, asked])
+    if (end !== undefined) return end
+    if (this.#wish === 'cancel') {
+      this.#status = JobStatus.CANCELLING
+      return { type: 'ended', end: { status: 'CANCELED' } }
+    }
+    return this.#suspend(running)
+  }
+
+  /** Sources stop, a last checkpoint commits. Cut short when it takes too long: the next start resumes from the one before. */
+  async #suspend(running: Running): Promise<AttemptEnd> {
+    const { world, settings } = this.#options
+    const suspended: AttemptEnd = { type: 'ended', end: { status: 'SUSPENDED' } }
+    if (settings.checkpointing.intervalMs === undefined) {
+      world.logger.info('stopping; checkpointing is off, so the next start begins where this one did')
+      return suspended
+    }
+    world.logger.info('stopping: taking a last checkpoint')
+    const wait = deadline(world.timers, STOP_MS)
+    const timeout = wait.expired.then((): AttemptEnd => {
+      world.logger.warn(`the last checkpoint was not complete after ${STOP_MS} ms; the next start resumes from checkpoint ${running.driver.coordinator.latest}`)
+      return suspended
+    })
+    const stopped = running.driver.request('stop', 'checkpoint', true).then(
+      (n): AttemptEnd => {
+        world.logger.info(`stopped at checkpoint ${n}`)
+        return suspended
+      },
+      (error: unknown): AttemptEnd => {
+        world.logger.warn('the last checkpoint failed', { error })
+        return suspended
+      },
+    )
+    const end = await Promise.race([running.ended, stopped, timeout])
+    wait.cancel()
+    return end
+  }
+
+  async #tearDown(running: Running, end: AttemptEnd): Promise<AttemptEnd> {
+    const { transactions, store, storage, settings, world } = this.#options
+    const lost = end.type === 'failed' && isMillraceError(end.error) && end.error.code === 'MILLRACE_ATTEMPT_LOST'
+    // A commit point or a commit that has begun is carried through; then the tasks end.
+    await running.driver.close()
+    await running.attempt.cancel()
+    // Somebody else leads, or will read the truth: touch nothing.
+    if (lost) return end
+    const kept = end.type === 'failed' || end.end.status === 'SUSPENDED'
+    try {
+      // After a failure the next attempt of this process aborts what is open, by compare-and-set.
+      if (end.type === 'ended') await transactions?.abortOpen()
+      if (end.type === 'ended' && end.end.status === 'CANCELED') await store.writeEnd({ run: running.run, status: 'CANCELED', at: world.clock.now() })
+      if (!kept && !(end.type === 'ended' && end.end.status === 'CANCELED' && settings.checkpointing.retainOnCancellation))
+        for (const checkpoint of running.driver.retained) await discardCheckpoint(checkpoint, storage, store)
+    } catch (error) {
+      world.logger.warn('cleaning up after the job failed', { error })
+    }
+    return end
+  }
+
+  #discover(uid: string, enumerator: SplitEnumerator<SourceSplit>, running: Running): { stop: () => void } {
+    const { world, settings } = this.#options
+    const { discoveryIntervalMs } = enumerator
+    if (discoveryIntervalMs === undefined || enumerator.discover === undefined) return { stop: () => undefined }
+    let stopped = false
+    const look = async (): Promise<void> => {
+      try {
+        const found = (await enumerator.discover?.()) ?? []
+        // With checkpoints a new split is in one before a record of it is emitted.
+        if (!stopped && found.length > 0)
+          running.attempt.addSplits(uid, settings.checkpointing.intervalMs === undefined ? found : found.map((split) => ({ ...split, pending: true })))
+      } catch (error) {
+        world.logger.warn(`looking for new partitions of ${uid} failed; trying again`, { error })
+      }
+      if (!stopped) timer = world.timers.schedule(discoveryIntervalMs, () => void look(), true)
+    }
+    let timer = world.timers.schedule(discoveryIntervalMs, () => void look(), true)
+    return {
+      stop: () => {
+        stopped = true
+        timer.cancel()
+      },
+    }
+  }
+}
+
+function shapesOf(graph: JobGraph): OperatorShape[] {
+  return graph.vertices.flatMap((vertex) =>
+    vertex.operators.map(({ uid, name }) => ({ uid, name, parallelism: vertex.parallelism, maxParallelism: vertex.maxParallelism })),
+  )
+}

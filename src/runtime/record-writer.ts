@@ -1,0 +1,103 @@
+/**
+ * One edge that leaves a chain: chooses the channel of each record and keeps vectors whole where it can.
+ * Barriers, watermarks and the like go to every channel.
+ */
+import type { RecordVector, StreamEvent } from '../core/element.ts'
+import { recordVector } from '../core/element.ts'
+import { keyGroupOf, subtaskOfKeyGroup } from '../core/graph/key-groups.ts'
+import type { Partitioner } from '../core/graph/stream-graph.ts'
+import type { LocalChannel } from './channel.ts'
+
+export class RecordWriter {
+  readonly #channels: readonly LocalChannel[]
+  readonly #split: ((vector: RecordVector) => void) | undefined
+
+  /** `downstreamParallelism`: subtasks of the receiving vertex; `channels` are those that this subtask may use, in order. */
+  constructor(
+    partitioner: Partitioner,
+    channels: readonly LocalChannel[],
+    options: { subtask: number; downstreamParallelism: number; maxParallelism: number },
+  ) {
+    this.#channels = channels
+    this.#split = this.#splitter(partitioner, options)
+  }
+
+  /** Undefined = go on; a promise = a channel is full. */
+  emit(vector: RecordVector): Promise<void> | undefined {
+    if (this.#split === undefined) (this.#channels[0] as LocalChannel).push(vector)
+    else this.#split(vector)
+    return this.#writable()
+  }
+
+  broadcast(event: StreamEvent): void {
+    for (const channel of this.#channels) channel.push(event)
+  }
+
+  #writable(): Promise<void> | undefined {
+    let waits: Promise<void>[] | undefined
+    for (const channel of this.#channels) {
+      const wait = channel.writable()
+      if (wait !== undefined) (waits ??= []).push(wait)
+    }
+    if (waits === undefined) return undefined
+    return waits.length === 1 ? waits[0] : Promise.all(waits).then(() => undefined)
+  }
+
+  #splitter(
+    partitioner: Partitioner,
+    options: { subtask: number; downstreamParallelism: number; maxParallelism: number },
+  ): ((vector: RecordVector) => void) | undefined {
+    const channels = this.#channels
+    const n = channels.length
+    if (partitioner.kind === 'broadcast')
+      return (vector) => {
+        for (const channel of channels) channel.push(vector)
+      }
+    if (n === 1) return undefined
+    switch (partitioner.kind) {
+      case 'forward':
+      case 'global':
+        return undefined
+      case 'rebalance':
+      case 'rescale': {
+        // Whole vectors in turn: the receiver sees the same balance, and nothing is copied.
+        let turn = options.subtask % n
+        return (vector) => {
+          ;(channels[turn] as LocalChannel).push(vector)
+          turn = (turn + 1) % n
+        }
+      }
+      case 'hash': {
+        const { keyOf } = partitioner
+        const { maxParallelism, downstreamParallelism } = options
+        return (vector) =>
+          this.#scatter(vector, (value) =>
+            subtaskOfKeyGroup(keyGroupOf(keyOf(value), maxParallelism), maxParallelism, downstreamParallelism),
+          )
+      }
+      case 'custom': {
+        const { choose, keyOf } = partitioner
+        return (vector) => this.#scatter(vector, (value) => choose(keyOf(value), n))
+      }
+    }
+  }
+
+  #scatter(vector: RecordVector, channelOf: (value: unknown) => number): void {
+    const n = this.#channels.length
+    const values: unknown[][] = Array.from({ length: n }, () => [])
+    const timestamps: number[][] = Array.from({ length: n }, () => [])
+    for (let i = 0; i < vector.values.length; i++) {
+      const value = vector.values[i]
+      const to = channelOf(value)
+      const bucket = values[to]
+      if (bucket === undefined)
+        throw new RangeError(`the partitioner chose channel ${to}; there are ${n} (0 to ${n - 1})`)
+      bucket.push(value)
+      ;(timestamps[to] as number[]).push(vector.timestamps[i] as number)
+    }
+    for (let to = 0; to < n; to++) {
+      const bucket = values[to] as unknown[]
+      if (bucket.length > 0) (this.#channels[to] as LocalChannel).push(recordVector(bucket, timestamps[to] as number[]))
+    }
+  }
+}

@@ -1,0 +1,95 @@
+/**
+ * Reads the state of a completed checkpoint and gives it out to the subtasks of today's graph. State is found by uid.
+ */
+import { unpackImages } from '../checkpoint/checkpoint-storage.ts'
+import type { CompletedCheckpoint, OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
+import { redistributeKeyGroups, redistributeOperatorState } from '../checkpoint/rescale-plan.ts'
+import type { JobGraph } from '../core/graph/job-graph.ts'
+import type { KeyGroupImage } from '../core/state.ts'
+import { MillraceError } from '../errors.ts'
+import type { StateReader } from './state-storage.ts'
+import type { StateCodec } from './subtask-checkpointer.ts'
+
+/** State of one operator, as its new subtasks get it. */
+export interface RestoredOperator {
+  /** Images of the key groups of a subtask. */
+  images(subtask: number): readonly KeyGroupImage[]
+  /** Items by state name. */
+  operatorState(subtask: number): Readonly<Record<string, readonly unknown[]>>
+  /** Its end hooks have run. */
+  readonly ended: boolean
+}
+
+export interface RestoredState {
+  readonly checkpointId: number
+  operator(uid: string): RestoredOperator | undefined
+}
+
+/** @throws MILLRACE_STATE_NOT_RESTORED naming the operators whose state nobody claims; StateLostError for damaged state. */
+export async function loadState(
+  checkpoint: CompletedCheckpoint,
+  graph: JobGraph,
+  reader: StateReader,
+  codec: StateCodec,
+  allowNonRestored: boolean,
+): Promise<RestoredState> {
+  const parallelism = new Map(
+    graph.vertices.flatMap((vertex) => vertex.operators.map(({ uid }) => [uid, vertex] as const)),
+  )
+  checkClaims(checkpoint, parallelism, allowNonRestored)
+  const operators = new Map<string, RestoredOperator>()
+  for (const [uid, states] of Map.groupBy(checkpoint.states, (state) => state.uid)) {
+    const vertex = parallelism.get(uid)
+    if (vertex !== undefined) operators.set(uid, await loadOperator(uid, states, vertex, reader, codec))
+  }
+  return { checkpointId: checkpoint.n, operator: (uid) => operators.get(uid) }
+}
+
+function checkClaims(
+  checkpoint: CompletedCheckpoint,
+  vertices: ReadonlyMap<string, { readonly maxParallelism: number }>,
+  allowNonRestored: boolean,
+): void {
+  const holdsState = (state: OperatorSubtaskState): boolean =>
+    state.keyed !== undefined || state.operator !== undefined || (state.splits !== undefined && state.splits.length > 0)
+  const unclaimed = new Set(checkpoint.states.filter((s) => holdsState(s) && !vertices.has(s.uid)).map((s) => s.uid))
+  if (unclaimed.size > 0 && !allowNonRestored) {
+    const names = [...unclaimed].map((uid) => `'${checkpoint.operators.find((o) => o.uid === uid)?.name ?? uid}' (uid ${uid})`)
+    throw new MillraceError('MILLRACE_STATE_NOT_RESTORED', `checkpoint ${checkpoint.n} holds state of ${names.join(', ')}, which the job does not have`)
+  }
+  for (const shape of checkpoint.operators) {
+    const now = vertices.get(shape.uid)
+    const keyed = checkpoint.states.some((state) => state.uid === shape.uid && state.keyed !== undefined)
+    if (now !== undefined && keyed && now.maxParallelism !== shape.maxParallelism)
+      throw new MillraceError(
+        'MILLRACE_STATE_NOT_RESTORED',
+        `operator '${shape.name}' (uid ${shape.uid}) had max parallelism ${shape.maxParallelism} in checkpoint ${checkpoint.n} and has ${now.maxParallelism} now; its key groups cannot be mapped`,
+        { remedy: `Set the operator's max parallelism back to ${shape.maxParallelism}.` },
+      )
+  }
+}
+
+async function loadOperator(
+  uid: string,
+  states: readonly OperatorSubtaskState[],
+  vertex: { readonly parallelism: number; readonly maxParallelism: number },
+  reader: StateReader,
+  codec: StateCodec,
+): Promise<RestoredOperator> {
+  const handles = states.flatMap((state) => (state.keyed === undefined ? [] : [state.keyed]))
+  const images = await Promise.all(
+    redistributeKeyGroups(handles, vertex.maxParallelism, vertex.parallelism).map(async (owned) => {
+      const blobs = await Promise.all(owned.map(async ({ handle, keyGroups }) => unpackImages(await reader.get(handle), keyGroups)))
+      return blobs.flat()
+    }),
+  )
+  const stored = await Promise.all(
+    states.map(async (state) => (state.operator === undefined ? {} : codec.decode(await reader.get(state.operator), uid))),
+  )
+  const redistributed = redistributeOperatorState(stored, vertex.parallelism)
+  return {
+    images: (subtask) => images[subtask] ?? [],
+    operatorState: (subtask) => Object.fromEntries(Object.entries(redistributed[subtask] ?? {}).map(([name, entry]) => [name, entry.items])),
+    ended: states.every((state) => state.endOfInput === true),
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * Input of a task that reads a source: between two vectors it stamps watermarks and answers triggers.
+ *
+ *   Reading ──all splits read──► Ended        Reading ──trigger thenStop──► Stopped (a last barrier was sent; no more records)
+ */
+import { MAX_WATERMARK } from '../core/element.ts'
+import type { SourceReader, SourceSplit } from '../core/connector.ts'
+import type { World } from '../core/ports.ts'
+import type { SourceWatermarker } from '../core/time/watermarks.ts'
+import type { ChainDriver } from './chain-driver.ts'
+import type { StepResult, TaskInput } from './task-input.ts'
+
+/** Milliseconds between two looks at periodic watermarks and idleness (Flink's auto-watermark interval). */
+export const WATERMARK_INTERVAL_MS = 200
+
+export class SourceInput implements TaskInput {
+  readonly reader: SourceReader<unknown, SourceSplit>
+  readonly #watermarker: SourceWatermarker | undefined
+  readonly #driver: ChainDriver
+  readonly #world: World
+  readonly #wake: () => void
+  #state: 'reading' | 'ended' | 'stopped' = 'reading'
+  #waiting = false
+  #watermark = Number.MIN_SAFE_INTEGER
+  #idle = false
+  #nextPeriodic = 0
+
+  constructor(
+    reader: SourceReader<unknown, SourceSplit>,
+    watermarker: SourceWatermarker | undefined,
+    driver: ChainDriver,
+    world: World,
+    wake: () => void,
+  ) {
+    this.reader = reader
+    this.#watermarker = watermarker
+    this.#driver = driver
+    this.#world = world
+    this.#wake = wake
+  }
+
+  start(): void | Promise<void> {
+    this.#nextPeriodic = this.#world.clock.now() + WATERMARK_INTERVAL_MS
+    return this.reader.start()
+  }
+
+  step(): StepResult | Promise<StepResult> {
+    if (this.#state !== 'reading') return 'idle'
+    const records = this.reader.poll()
+    if (records !== undefined) {
+      const { vector, splitId } = records
+      if (this.#watermarker === undefined) {
+        const pending = this.#driver.records(0, vector)
+        return pending === undefined ? 'worked' : pending.then(worked)
+      }
+      const pending = this.#driver.records(0, this.#watermarker.onVector(splitId, vector))
+      return pending === undefined ? this.#advance() : pending.then(() => this.#advance())
+    }
+    if (this.reader.isFinished()) return this.#end()
+    if (!this.#waiting) {
+      this.#waiting = true
+      this.reader.available().then(
+        () => {
+          this.#waiting = false
+          this.#wake()
+        },
+        // poll() throws the same error in the task's own loop, where it is handled.
+        () => {
+          this.#waiting = false
+          this.#wake()
+        },
+      )
+    }
+    return 'idle'
+  }
+
+  /** Sends a watermark or status when it changed. */
+  #advance(): StepResult | Promise<StepResult> {
+    const watermarker = this.#watermarker as SourceWatermarker
+    const now = this.#world.clock.now()
+    if (now >= this.#nextPeriodic) {
+      this.#nextPeriodic = now + WATERMARK_INTERVAL_MS
+      for (const splitId of this.reader.finishedSplits?.() ?? []) watermarker.splitFinished(splitId)
+      watermarker.onPeriodic(now)
+    }
+    const { watermark, idle } = watermarker.current()
+    if (watermark <= this.#watermark && idle === this.#idle) return 'worked'
+    return this.#send(watermark, idle)
+  }
+
+  async #send(watermark: number, idle: boolean): Promise<StepResult> {
+    if (idle !== this.#idle && !idle) {
+      this.#idle = false
+      await this.#driver.status({ kind: 'watermark-status', idle: false })
+    }
+    if (watermark > this.#watermark) {
+      this.#watermark = watermark
+      await this.#driver.watermark(watermark)
+    }
+    if (idle !== this.#idle) {
+      this.#idle = true
+      await this.#driver.status({ kind: 'watermark-status', idle: true })
+    }
+    return 'worked'
+  }
+
+  /** Called by the task every WATERMARK_INTERVAL_MS, also when no records come. */
+  async periodic(): Promise<void> {
+    if (this.#state === 'reading' && this.#watermarker !== undefined) await this.#advance()
+  }
+
+  get hasWatermarks(): boolean {
+    return this.#watermarker !== undefined
+  }
+
+  async #end(): Promise<StepResult> {
+    this.#state = 'ended'
+    if (this.#idle) await this.#driver.status({ kind: 'watermark-status', idle: false })
+    await this.#driver.watermark(MAX_WATERMARK)
+    await this.#driver.endInput(0)
+    await this.#driver.endOfData()
+    return 'worked'
+  }
+
+  /** No record is read after this; barriers still flow. */
+  stop(): void {
+    if (this.#state === 'reading') this.#state = 'stopped'
+  }
+
+  abortCheckpoint(): void {}
+
+  close(): Promise<void> {
+    return this.reader.close()
+  }
+
+  describe(): string {
+    if (this.#state === 'ended') return 'the source is read to its end'
+    if (this.#state === 'stopped') return 'the source is stopped'
+    return 'waiting for records of the source'
+  }
+}
+
+function worked(): StepResult {
+  return 'worked'
+}

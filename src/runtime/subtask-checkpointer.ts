@@ -1,0 +1,159 @@
+/**
+ * Takes snapshot n of one task: flush and prepare → freeze (synchronous, exact) → forward the barrier → resume; the bytes are written
+ * off the record path and acknowledged when they are stored.
+ */
+import type { BlobStore, KeyedStateHandle } from '../checkpoint/checkpoint-storage.ts'
+import { packImages } from '../checkpoint/checkpoint-storage.ts'
+import type { OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
+import type { CheckpointKind } from '../core/element.ts'
+import type { OperatorChain } from '../core/operators/operator-chain.ts'
+import type { OperatorSnapshot, OperatorStateSnapshot } from '../core/operators/stream-operator.ts'
+import type { World } from '../core/ports.ts'
+import type { FrozenKeyedState, KeyedStateBackend } from '../core/state.ts'
+import type { ChainDriver } from './chain-driver.ts'
+
+/** Turns operator state into bytes and back. */
+export interface StateCodec {
+  encode(state: OperatorStateSnapshot, operator: string): Uint8Array
+  decode(bytes: Uint8Array, operator: string): OperatorStateSnapshot
+}
+
+/** Where snapshots of one checkpoint go. */
+export interface SnapshotStorage {
+  blobs(n: number): BlobStore
+  readonly codec: StateCodec
+  /** False: keyed state is not stored (the job's only checkpoint is its end, and nothing can resume from it). */
+  readonly keepsState: boolean
+  /** False: the record path waits for the bytes to be stored. */
+  readonly async: boolean
+}
+
+/** One operator of the chain, as the checkpointer sees it. */
+export interface CheckpointedOperator {
+  readonly uid: string
+  readonly keyedState: KeyedStateBackend | undefined
+}
+
+export interface Acknowledger {
+  acknowledge(n: number, subtask: string, states: readonly OperatorSubtaskState[]): void
+  decline(n: number, subtask: string, error: unknown): void
+}
+
+export interface SubtaskCheckpointerOptions {
+  readonly subtaskId: string
+  readonly subtaskIndex: number
+  readonly operators: readonly CheckpointedOperator[]
+  readonly chain: OperatorChain
+  readonly driver: ChainDriver
+  readonly storage: SnapshotStorage
+  readonly acknowledger: Acknowledger
+  readonly world: World
+  /** Positions of the source at the head, if there is one. */
+  readonly splits: ((n: number) => readonly unknown[]) | undefined
+  readonly fail: (error: unknown) => void
+}
+
+export class SubtaskCheckpointer {
+  readonly #options: SubtaskCheckpointerOptions
+  readonly #uploading = new Map<number, FrozenKeyedState[]>()
+  readonly #aborted = new Set<number>()
+  #closed = false
+
+  constructor(options: SubtaskCheckpointerOptions) {
+    this.#options = options
+  }
+
+  async checkpoint(n: number, kind: CheckpointKind): Promise<void> {
+    const { chain, driver, operators, storage, world } = this.#options
+    const started = world.clock.now()
+    await chain.prepareSnapshot(n, driver.ended)
+    // ---- synchronous from here: nothing can come between positions, state and barrier
+    const frozenAt = world.clock.now()
+    const splits = this.#options.splits?.(n)
+    const snapshots = chain.snapshots(n)
+    const frozen = operators.map((operator) =>
+      storage.keepsState && operator.keyedState !== undefined ? operator.keyedState.freeze(n) : undefined,
+    )
+    this.#uploading.set(n, frozen.filter((f) => f !== undefined))
+    driver.broadcast({ kind: 'barrier', n, checkpointKind: kind })
+    // ---- resumes
+    world.metrics.histogram('checkpoint_freeze_ms').record(world.clock.now() - frozenAt)
+    world.metrics.histogram('checkpoint_flush_ms').record(frozenAt - started)
+    const upload = this.#upload(n, snapshots, frozen, splits)
+    if (!storage.async) await upload
+  }
+
+  async #upload(
+    n: number,
+    snapshots: readonly OperatorSnapshot[],
+    frozen: readonly (FrozenKeyedState | undefined)[],
+    splits: readonly unknown[] | undefined,
+  ): Promise<void> {
+    const { subtaskId, subtaskIndex, operators, storage, acknowledger, driver, world } = this.#options
+    try {
+      const blobs = storage.blobs(n)
+      const states: OperatorSubtaskState[] = []
+      for (let i = 0; i < operators.length; i++) {
+        const operator = operators[i] as CheckpointedOperator
+        const snapshot = snapshots[i] as OperatorSnapshot
+        const keyed = await this.#keyed(n, operator, frozen[i], blobs)
+        const operatorState = snapshot.operatorState
+        const stored =
+          operatorState !== undefined && Object.keys(operatorState).length > 0
+            ? await blobs.put(`${operator.uid}-${subtaskIndex}-operator`, storage.codec.encode(operatorState, operator.uid))
+            : undefined
+        states.push({
+          uid: operator.uid,
+          subtask: subtaskIndex,
+          ...(keyed === undefined ? {} : { keyed }),
+          ...(stored === undefined ? {} : { operator: stored }),
+          ...(i === 0 && splits !== undefined ? { splits } : {}),
+          ...(snapshot.committables === undefined || snapshot.committables.length === 0 ? {} : { committables: snapshot.committables }),
+          ...(driver.ended ? { endOfInput: true } : {}),
+        })
+      }
+      this.#release(n)
+      if (!this.#closed) acknowledger.acknowledge(n, subtaskId, states)
+    } catch (error) {
+      const aborted = this.#aborted.has(n)
+      this.#release(n)
+      if (this.#closed || aborted) return
+      world.logger.warn(`${subtaskId} could not store its snapshot for checkpoint ${n}`, { error })
+      acknowledger.decline(n, subtaskId, error)
+    }
+  }
+
+  async #keyed(
+    n: number,
+    operator: CheckpointedOperator,
+    frozen: FrozenKeyedState | undefined,
+    blobs: BlobStore,
+  ): Promise<KeyedStateHandle | undefined> {
+    if (frozen === undefined) return undefined
+    const { world, subtaskIndex } = this.#options
+    const images = await frozen.materialize(() => {
+      if (this.#aborted.has(n) || this.#closed) return Promise.reject(new Error(`checkpoint ${n} was aborted`))
+      return world.timers.turn()
+    })
+    if (images.length === 0) return undefined
+    const { bytes, keyGroups } = packImages(images)
+    return { handle: await blobs.put(`${operator.uid}-${subtaskIndex}-keyed`, bytes), keyGroups }
+  }
+
+  /** Checkpoint n was aborted: stop writing it. Prepared output stays with the sink. */
+  abort(n: number): void {
+    if (!this.#uploading.has(n)) return
+    this.#aborted.add(n)
+  }
+
+  #release(n: number): void {
+    for (const frozen of this.#uploading.get(n) ?? []) frozen.release()
+    this.#uploading.delete(n)
+    this.#aborted.delete(n)
+  }
+
+  close(): void {
+    this.#closed = true
+    for (const n of [...this.#uploading.keys()]) this.#aborted.add(n)
+  }
+}

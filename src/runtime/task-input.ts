@@ -1,0 +1,17 @@
+/**
+ * Where a task's elements come from: a source reader, or a gate of channels. `step` handles one element and says what it was.
+ */
+
+/** 'worked': more may follow at once. 'idle': wait for `wake`. */
+export type StepResult = 'worked' | 'idle'
+
+export interface TaskInput {
+  /** Before the first step. */
+  start(): void | Promise<void>
+  step(): StepResult | Promise<StepResult>
+  /** Called between two steps when the coordinator triggers checkpoint n here (sources), or aborts it (all). */
+  abortCheckpoint(n: number): void | Promise<void>
+  close(): Promise<void>
+  /** What it waits for, for people. */
+  describe(): string
+}

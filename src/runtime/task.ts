@@ -1,0 +1,208 @@
+/**
+ * One subtask's loop. Everything that touches operators happens here, one call at a time: elements, barriers, triggers, timers.
+ *
+ *   Created ──run──► Running ──cancel──► Cancelling ──loop ends──► Closed
+ *                       └──error──► (reported once) ──► Closed
+ *
+ * Actions from outside (triggers, timers) are posted to the mailbox and run between two elements. Notifications of completed, aborted and
+ * confirmed checkpoints are delivered at once, because a sink may hold the loop until it hears one.
+ */
+import type { CheckpointKind } from '../core/element.ts'
+import type { OperatorChain } from '../core/operators/operator-chain.ts'
+import type { TimerHandle, World } from '../core/ports.ts'
+import type { ChainDriver } from './chain-driver.ts'
+import { SourceInput, WATERMARK_INTERVAL_MS } from './source-input.ts'
+import type { SubtaskCheckpointer } from './subtask-checkpointer.ts'
+import type { TaskInput } from './task-input.ts'
+
+/** Steps before the loop lets IO have its turn. */
+const STEPS_PER_TURN = 1
+
+export interface TaskOptions {
+  /** 'vertex/subtask', as in acknowledgements. */
+  readonly id: string
+  /** For people. */
+  readonly name: string
+  readonly chain: OperatorChain
+  readonly input: TaskInput
+  readonly driver: ChainDriver
+  readonly checkpointer: SubtaskCheckpointer
+  readonly world: World
+  /** Called at most once. */
+  readonly onFailure: (task: Task, error: unknown) => void
+}
+
+export class Task {
+  readonly id: string
+  readonly name: string
+  readonly #options: TaskOptions
+  readonly #mailbox: (() => void | Promise<void>)[] = []
+  readonly #processingTimers = new Map<number, { time: number; handle: TimerHandle }>()
+  #wake: (() => void) | undefined
+  #woken = false
+  #cancelled = false
+  #failed = false
+  #loop: Promise<void> | undefined
+  #onCancel: (() => void) | undefined
+
+  constructor(options: TaskOptions) {
+    this.#options = options
+    this.id = options.id
+    this.name = options.name
+  }
+
+  /** Opens the chain. The loop starts with `run`, when all tasks of the job are open. */
+  async open(): Promise<void> {
+    await this.#options.chain.openAll()
+    await this.#options.input.start()
+  }
+
+  run(): void {
+    this.#loop = this.#main().catch((error: unknown) => this.fail(error))
+    if (this.#options.input instanceof SourceInput && this.#options.input.hasWatermarks) this.#periodic(this.#options.input)
+  }
+
+  /** The loop goes on when something may have changed. */
+  wake(): void {
+    this.#woken = true
+    const wake = this.#wake
+    this.#wake = undefined
+    wake?.()
+  }
+
+  /** Runs `action` in the loop, between two elements. */
+  post(action: () => void | Promise<void>): void {
+    if (this.#cancelled) return
+    this.#mailbox.push(action)
+    this.wake()
+  }
+
+  /** Source tasks: take checkpoint n now. */
+  trigger(n: number, kind: CheckpointKind, thenStop: boolean): void {
+    this.post(async () => {
+      if (thenStop && this.#options.input instanceof SourceInput) this.#options.input.stop()
+      await this.#options.checkpointer.checkpoint(n, kind)
+    })
+  }
+
+  get isSource(): boolean {
+    return this.#options.input instanceof SourceInput
+  }
+
+  notifyComplete(n: number): void {
+    this.#settled(this.#options.chain.notifyCheckpointComplete(n))
+    if (this.#options.input instanceof SourceInput) this.#options.input.reader.notifyCheckpointComplete?.(n)
+  }
+
+  notifyAborted(n: number): void {
+    this.#options.checkpointer.abort(n)
+    this.#options.chain.notifyCheckpointAborted(n)
+    this.post(() => this.#options.input.abortCheckpoint(n))
+  }
+
+  notifyConfirmed(n: number): void {
+    this.#options.chain.notifyCheckpointConfirmed(n)
+  }
+
+  /** An operator wants `onProcessingTime` at `time`; the earliest wish of each operator wins. */
+  requestProcessingTime(operator: number, time: number): void {
+    const pending = this.#processingTimers.get(operator)
+    if (pending !== undefined) {
+      if (pending.time <= time) return
+      pending.handle.cancel()
+    }
+    const { timers, clock } = this.#options.world
+    const handle = timers.schedule(Math.max(0, time - clock.now()), () => {
+      this.#processingTimers.delete(operator)
+      this.post(() => this.#options.chain.onProcessingTime(operator, clock.now()))
+    })
+    this.#processingTimers.set(operator, { time, handle })
+  }
+
+  /** Reports a failure of this task, once. */
+  fail(error: unknown): void {
+    if (this.#failed || this.#cancelled) return
+    this.#failed = true
+    this.#options.onFailure(this, error)
+  }
+
+  describe(): string {
+    return this.#options.input.describe()
+  }
+
+  /** Ends the loop and closes everything; resolves when the operators are closed. Waits `graceMs` for a call in progress. */
+  async cancel(graceMs: number): Promise<void> {
+    if (!this.#cancelled) {
+      this.#cancelled = true
+      this.#mailbox.length = 0
+      for (const { handle } of this.#processingTimers.values()) handle.cancel()
+      this.#options.checkpointer.close()
+      this.#onCancel?.()
+      this.wake()
+    }
+    // Closing the channels releases whoever waits for room in them.
+    await this.#options.input.close()
+    if (this.#loop !== undefined) await this.#within(this.#loop, graceMs)
+    await this.#options.chain.closeAll()
+  }
+
+  async #main(): Promise<void> {
+    const { input, world } = this.#options
+    let steps = 0
+    while (!this.#cancelled && !this.#failed) {
+      const action = this.#mailbox.shift()
+      if (action !== undefined) {
+        const pending = action()
+        if (pending !== undefined) await this.#interruptible(pending)
+        continue
+      }
+      this.#woken = false
+      const result = input.step()
+      const outcome = typeof result === 'string' ? result : await this.#interruptible(result)
+      if (outcome === 'idle') {
+        if (this.#woken || this.#mailbox.length > 0) continue
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
+        })
+      } else if (++steps >= STEPS_PER_TURN) {
+        steps = 0
+        await world.timers.turn()
+      }
+    }
+  }
+
+  /** Waits for a call in progress, but not after the task was cancelled. */
+  #interruptible<T>(pending: Promise<T>): Promise<T | undefined> {
+    return new Promise((resolve, reject) => {
+      this.#onCancel = () => resolve(undefined)
+      pending.then(resolve, reject)
+    })
+  }
+
+  #settled(pending: void | Promise<void>): void {
+    pending?.catch((error: unknown) => this.fail(error))
+  }
+
+  #periodic(input: SourceInput): void {
+    const tick = (): void => {
+      if (this.#cancelled || this.#failed) return
+      this.post(() => input.periodic())
+      this.#options.world.timers.schedule(WATERMARK_INTERVAL_MS, tick, true)
+    }
+    this.#options.world.timers.schedule(WATERMARK_INTERVAL_MS, tick, true)
+  }
+
+  #within(work: Promise<void>, graceMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = this.#options.world.timers.schedule(graceMs, () => {
+        this.#options.world.logger.warn(`${this.name} did not stop within ${graceMs} ms; a function of the job hangs`)
+        resolve()
+      })
+      const done = (): void => {
+        timer.cancel()
+        resolve()
+      }
+      work.then(done, done)
+    })
+  }
+}

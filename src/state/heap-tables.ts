@@ -1,0 +1,310 @@
+/**
+ * The map from keys to what they hold, and the place where the current key stands in it. The hot path of keyed jobs: one lookup a record.
+ *
+ *   primitives: Map(key → KeyRecord)          1, 1n, '1' and true are four keys of a Map as they are
+ *   composites: Map(canonical bytes → KeyRecord)   arrays and bytes have no identity of their own
+ *   KeyRecord: the slots of namespace '', those of the others, timers
+ *
+ * A slot holds what its state keeps (see state-slot.ts); undefined means nothing.
+ */
+import { checkKey, decodeKey, encodeKey } from '../core/key-encoding.ts'
+import type { Key, Namespace } from '../core/state.ts'
+import type { OwnedTimers, TimerOwner } from '../core/time/timer-queues.ts'
+import { MillraceError } from '../errors.ts'
+
+/**
+ * The slots of one key in one namespace, by the number of the state. The first one lies in the object itself: most operators have one
+ * state, and with many keys every object on the way to a value is a cache miss.
+ */
+export class Slots {
+  #first: unknown = undefined
+  #more: unknown[] | undefined = undefined
+
+  get(state: number): unknown {
+    return state === 0 ? this.#first : this.#more?.[state - 1]
+  }
+
+  set(state: number, slot: unknown): void {
+    if (state === 0) {
+      this.#first = slot
+      return
+    }
+    this.#more ??= []
+    while (this.#more.length < state) this.#more.push(undefined)
+    this.#more[state - 1] = slot
+  }
+
+  /** One more than the highest state that may have a slot. */
+  get count(): number {
+    return 1 + (this.#more?.length ?? 0)
+  }
+
+  get isEmpty(): boolean {
+    return this.#first === undefined && (this.#more?.every((slot) => slot === undefined) ?? true)
+  }
+}
+
+/** What a key without state reads. Never written. */
+const NOTHING = new Slots()
+
+/** The slots of a key in a namespace other than ''; a link in the list of its namespaces. */
+class NamespaceSlots extends Slots {
+  readonly namespace: Namespace
+  next: NamespaceSlots | undefined
+
+  constructor(namespace: Namespace, next: NamespaceSlots | undefined) {
+    super()
+    this.namespace = namespace
+    this.next = next
+  }
+}
+
+/** A key with more namespaces than this finds them by a map. Windows come and go by the thousand, most keys have one or two. */
+const LIST_LIMIT = 8
+
+/** All that one key holds; by itself the slots of namespace ''. */
+export class KeyRecord extends Slots implements TimerOwner {
+  /** The newest freeze that either has this record or must not have it (it was made later). */
+  version: number
+  readonly key: Key
+  /** Its place in the map of composite keys, if it is one. */
+  readonly canonical: string | undefined
+  /** Computed when first needed, -1 before. */
+  keyGroup = -1
+  timers: OwnedTimers | undefined
+  #spaces: NamespaceSlots | Map<Namespace, NamespaceSlots> | undefined
+
+  constructor(key: Key, canonical: string | undefined, version: number) {
+    super()
+    this.version = version
+    this.key = key
+    this.canonical = canonical
+    this.timers = undefined
+    this.#spaces = undefined
+  }
+
+  /** The slots in a namespace, if it has some. */
+  space(namespace: Namespace): Slots | undefined {
+    if (namespace === '') return this
+    const spaces = this.#spaces
+    if (spaces instanceof Map) return spaces.get(namespace)
+    for (let each = spaces; each !== undefined; each = each.next)
+      if (each.namespace === namespace) return each
+    return undefined
+  }
+
+  /** The slots in a namespace, made if there are none. */
+  spaceForWrite(namespace: Namespace): Slots {
+    const known = this.space(namespace)
+    if (known !== undefined) return known
+    if (this.#spaces instanceof Map) {
+      const made = new NamespaceSlots(namespace, undefined)
+      this.#spaces.set(namespace, made)
+      return made
+    }
+    const made = new NamespaceSlots(namespace, this.#spaces)
+    let length = 0
+    for (let each: NamespaceSlots | undefined = made; each !== undefined; each = each.next) length++
+    if (length > LIST_LIMIT) {
+      const map = new Map<Namespace, NamespaceSlots>()
+      for (let each: NamespaceSlots | undefined = made; each !== undefined; each = each.next)
+        map.set(each.namespace, each)
+      this.#spaces = map
+    } else this.#spaces = made
+    return made
+  }
+
+  /** Forgets the slots in a namespace other than ''. */
+  dropSpace(namespace: Namespace): void {
+    if (this.#spaces instanceof Map) {
+      this.#spaces.delete(namespace)
+      if (this.#spaces.size === 0) this.#spaces = undefined
+      return
+    }
+    let before: NamespaceSlots | undefined
+    for (let each = this.#spaces; each !== undefined; before = each, each = each.next) {
+      if (each.namespace !== namespace) continue
+      if (before === undefined) this.#spaces = each.next
+      else before.next = each.next
+      return
+    }
+  }
+
+  /** True if it holds no state and no timers. */
+  get isUnused(): boolean {
+    return this.#spaces === undefined && this.timers === undefined && this.isEmpty
+  }
+
+  /** Calls `visit` with each namespace and its slots. */
+  forEachSpace(visit: (namespace: Namespace, slots: Slots) => void): void {
+    visit('', this)
+    const spaces = this.#spaces
+    if (spaces instanceof Map) for (const [namespace, slots] of spaces) visit(namespace, slots)
+    else for (let each = spaces; each !== undefined; each = each.next) visit(each.namespace, each)
+  }
+}
+
+/** The key's place in the map of composite keys; undefined for primitives. @throws MillraceError MILLRACE_INVALID_KEY */
+export function canonicalOf(key: Key, operatorName: string): string | undefined {
+  return typeof key === 'object' ? Buffer.from(encodeKey(key, operatorName)).toString('latin1') : undefined
+}
+
+/**
+ * Tables of one operator subtask. `beforeTouch` is called when a record is about to be handed out for the first time since the newest
+ * freeze; afterwards the record's version must be that of the tables.
+ */
+export class HeapTables {
+  /** Number of freezes so far. */
+  version = 0
+  /** Values held: one for each key, namespace and state. */
+  entries = 0
+  /** The slots of the current key and namespace once they are known; `NOTHING` if it has none. */
+  slots: Slots | undefined
+  readonly #operatorName: string
+  readonly #beforeTouch: (record: KeyRecord) => void
+  readonly #primitives = new Map<unknown, KeyRecord>()
+  readonly #composites = new Map<string, KeyRecord>()
+  #key: Key | undefined
+  #canonical: string | undefined
+  #namespace: Namespace = ''
+  #record: KeyRecord | undefined
+
+  constructor(operatorName: string, beforeTouch: (record: KeyRecord) => void) {
+    this.#operatorName = operatorName
+    this.#beforeTouch = beforeTouch
+  }
+
+  get keyCount(): number {
+    return this.#primitives.size + this.#composites.size
+  }
+
+  /** All records; records added meanwhile are visited too, removed ones are not. */
+  *records(): IterableIterator<KeyRecord> {
+    yield* this.#primitives.values()
+    yield* this.#composites.values()
+  }
+
+  get key(): Key | undefined {
+    return this.#key
+  }
+
+  get namespace(): Namespace {
+    return this.#namespace
+  }
+
+  setKey(key: Key): void {
+    if (typeof key === 'string') {
+      if (key === this.#key) return
+      this.#canonical = undefined
+    } else {
+      checkKey(key, this.#operatorName)
+      this.#canonical = canonicalOf(key, this.#operatorName)
+    }
+    this.#key = key
+    this.#record = undefined
+    this.slots = undefined
+  }
+
+  setNamespace(namespace: Namespace): void {
+    if (namespace === this.#namespace) return
+    this.#namespace = namespace
+    this.slots = undefined
+  }
+
+  /** Forgets what was looked up, so that the next access goes through `beforeTouch`. */
+  forgetCurrent(): void {
+    this.#record = undefined
+    this.slots = undefined
+  }
+
+  /** The slots of the current key and namespace, for reading. */
+  load(): Slots {
+    this.slots = this.find()?.space(this.#namespace) ?? NOTHING
+    return this.slots
+  }
+
+  /** The slots of the current key and namespace, made if there are none. */
+  loadForWrite(): Slots {
+    if (this.slots !== undefined && this.slots !== NOTHING) return this.slots
+    this.slots = this.findOrMake().spaceForWrite(this.#namespace)
+    return this.slots
+  }
+
+  /** The record of the current key, ready to be changed. */
+  find(): KeyRecord | undefined {
+    if (this.#record !== undefined) return this.#record
+    const record =
+      this.#canonical === undefined
+        ? this.#primitives.get(this.#requireKey())
+        : this.#composites.get(this.#canonical)
+    if (record === undefined) return undefined
+    if (record.version !== this.version) this.#beforeTouch(record)
+    this.#record = record
+    return record
+  }
+
+  /** The record of the current key, made if there is none. */
+  findOrMake(): KeyRecord {
+    const found = this.find()
+    if (found !== undefined) return found
+    this.#record = this.#add(this.#requireKey(), this.#canonical)
+    return this.#record
+  }
+
+  /** The record of any key, made if there is none: for restoring. */
+  recordOf(key: Key): KeyRecord {
+    const canonical = canonicalOf(key, this.#operatorName)
+    const found = canonical === undefined ? this.#primitives.get(key) : this.#composites.get(canonical)
+    return found ?? this.#add(key, canonical)
+  }
+
+  /** Before a record is changed that is not the current one. */
+  touch(record: KeyRecord): void {
+    if (record.version !== this.version) this.#beforeTouch(record)
+  }
+
+  /** Empties a slot; namespaces and records that hold nothing any more are dropped. */
+  removeSlot(record: KeyRecord, namespace: Namespace, state: number): void {
+    const slots = record.space(namespace)
+    if (slots?.get(state) === undefined) return
+    slots.set(state, undefined)
+    this.entries--
+    if (!slots.isEmpty) return
+    if (namespace !== '') record.dropSpace(namespace)
+    if (record === this.#record) this.slots = undefined
+    this.dropIfEmpty(record)
+  }
+
+  /** Takes a record that holds nothing out of the tables. */
+  dropIfEmpty(record: KeyRecord): void {
+    if (!record.isUnused) return
+    if (record.canonical === undefined) this.#primitives.delete(record.key)
+    else this.#composites.delete(record.canonical)
+    if (record === this.#record) this.forgetCurrent()
+  }
+
+  clear(): void {
+    this.#primitives.clear()
+    this.#composites.clear()
+    this.entries = 0
+    this.forgetCurrent()
+  }
+
+  #add(key: Key, canonical: string | undefined): KeyRecord {
+    // The caller may change its array or bytes later: a composite key is kept as a copy.
+    const own = canonical === undefined ? key : decodeKey(Buffer.from(canonical, 'latin1'))
+    const record = new KeyRecord(own, canonical, this.version)
+    if (canonical === undefined) this.#primitives.set(own, record)
+    else this.#composites.set(canonical, record)
+    return record
+  }
+
+  #requireKey(): Key {
+    if (this.#key === undefined)
+      throw new MillraceError(
+        'MILLRACE_STATE_ACCESS',
+        `Operator '${this.#operatorName}': keyed state or a timer was used while no record or timer of a key is processed`,
+      )
+    return this.#key
+  }
+}

@@ -1,0 +1,368 @@
+/**
+ * Random operations on a keyed state backend and on the model side by side, with freezes, slices of their writing, aborts and restores
+ * between any two of them. Every image must be the state at its freeze, whatever happened since.
+ */
+import type { Clock } from '../core/ports.ts'
+import type {
+  FrozenKeyedState,
+  Key,
+  KeyedStateBackend,
+  KeyGroupImage,
+  KeyGroupRange,
+  Namespace,
+} from '../core/state.ts'
+import { SeededRandom } from './seeded-random.ts'
+import { contractDescriptors, dumpBackend, StateBackendModel, type Total } from './state-backend-model.ts'
+
+/** What a backend is made with. */
+export interface ContractBackendOptions {
+  readonly range: KeyGroupRange
+  readonly maxParallelism: number
+  readonly operatorName: string
+  readonly clock: Clock
+}
+
+/** Makes an empty backend. One with slices should make them as small as it can, so that much happens between two. */
+export type MakeBackend = (options: ContractBackendOptions) => KeyedStateBackend | Promise<KeyedStateBackend>
+
+const MAX_PARALLELISM = 8
+const MAX_IN_FLIGHT = 3
+const KEYS: readonly Key[] = [
+  ...['', 'a', 'b', '1', 'é😀'],
+  ...[0, 1, 1n, true, false, -1, 2 ** 40, 0.5],
+  new Uint8Array([1, 2]),
+  ['a', 1],
+  ['a', ['b', 1n]],
+]
+const NAMESPACES: readonly Namespace[] = ['', 'w', 10_000, 20_000, '10000']
+
+/** One freeze in flight. */
+interface Flight {
+  readonly frozen: FrozenKeyedState
+  readonly model: StateBackendModel
+  /** Lets the next slice run; undefined while none waits. */
+  next: (() => void) | undefined
+  /** Settled once `materialize` is. */
+  outcome: { images: KeyGroupImage[] } | { error: unknown } | undefined
+  started: boolean
+}
+
+/** One run: a backend, its model, and what is in flight. */
+class FuzzRun {
+  readonly #make: MakeBackend
+  readonly #random: SeededRandom
+  #backend!: KeyedStateBackend
+  #model = new StateBackendModel()
+  #flights: Flight[] = []
+  #completed: { readonly images: KeyGroupImage[]; readonly model: StateBackendModel } = {
+    images: [],
+    model: new StateBackendModel(),
+  }
+  #nextCheckpoint = 1
+  step = 'start'
+
+  constructor(make: MakeBackend, random: SeededRandom) {
+    this.#make = make
+    this.#random = random
+  }
+
+  async run(steps: number): Promise<void> {
+    this.#backend = await this.#newBackend()
+    for (let i = 0; i < steps; i++) await this.#anyStep()
+    for (const flight of [...this.#flights]) await this.#finish(flight)
+    await this.#expectSame(await this.#imagesNow(), this.#model)
+    await this.#backend.close()
+  }
+
+  #newBackend(): KeyedStateBackend | Promise<KeyedStateBackend> {
+    return this.#make({
+      range: { start: 0, end: MAX_PARALLELISM - 1 },
+      maxParallelism: MAX_PARALLELISM,
+      operatorName: 'contract',
+      clock: { now: () => 0 },
+    })
+  }
+
+  async #anyStep(): Promise<void> {
+    const draw = this.#random.integer(0, 99)
+    const flight = this.#flights.length > 0 ? this.#random.pick(this.#flights) : undefined
+    if (draw < 5 && this.#flights.length < MAX_IN_FLIGHT) this.#freeze()
+    else if (draw < 25 && flight !== undefined) await this.#slice(flight)
+    else if (draw < 27 && flight !== undefined) await this.#abort(flight)
+    else if (draw < 28) await this.#crash()
+    else if (draw < 40) await this.#timers()
+    else await this.#invocation()
+  }
+
+  #freeze(): void {
+    this.step = `freeze ${this.#nextCheckpoint}`
+    const frozen = this.#backend.freeze(this.#nextCheckpoint++)
+    this.#flights.push({
+      frozen,
+      model: this.#model.copy(),
+      next: undefined,
+      outcome: undefined,
+      started: false,
+    })
+  }
+
+  /** Starts the writing of a freeze, or lets it go on by one slice. */
+  async #slice(flight: Flight): Promise<void> {
+    this.step = 'slice'
+    if (!flight.started) {
+      flight.started = true
+      const pause = (): Promise<void> =>
+        new Promise((resolve) => {
+          flight.next = resolve
+        })
+      flight.frozen.materialize(pause).then(
+        (images) => {
+          flight.outcome = { images }
+        },
+        (error: unknown) => {
+          flight.outcome = { error }
+        },
+      )
+    } else if (flight.next !== undefined) {
+      const go = flight.next
+      flight.next = undefined
+      go()
+    }
+    await this.#settle(flight)
+    const { outcome } = flight
+    if (outcome === undefined) return
+    this.#flights.splice(this.#flights.indexOf(flight), 1)
+    if ('error' in outcome) throw outcome.error
+    await this.#expectSame(outcome.images, flight.model)
+    this.#completed = { images: outcome.images, model: flight.model }
+    flight.frozen.release()
+  }
+
+  /** Waits until the writing either asks for a pause or ends. */
+  async #settle(flight: Flight): Promise<void> {
+    while (flight.outcome === undefined && flight.next === undefined)
+      await new Promise((turn) => setImmediate(turn))
+  }
+
+  async #finish(flight: Flight): Promise<void> {
+    while (this.#flights.includes(flight)) await this.#slice(flight)
+  }
+
+  async #abort(flight: Flight): Promise<void> {
+    this.step = 'abort'
+    flight.frozen.release()
+    this.#flights.splice(this.#flights.indexOf(flight), 1)
+    flight.next?.()
+    if (flight.started) {
+      flight.next = undefined
+      while (flight.outcome === undefined) {
+        await this.#settle(flight)
+        const go = flight.next as (() => void) | undefined
+        flight.next = undefined
+        go?.()
+      }
+      if ('images' in flight.outcome) throw new Error('materialize of a released freeze must not give images')
+    }
+  }
+
+  /** The process dies; another one restores the last completed checkpoint. */
+  async #crash(): Promise<void> {
+    this.step = 'crash and restore'
+    for (const flight of [...this.#flights]) await this.#abort(flight)
+    await this.#backend.close()
+    this.#backend = await this.#newBackend()
+    this.#backend.restore(this.#completed.images)
+    this.#model = this.#completed.model.copy()
+  }
+
+  async #timers(): Promise<void> {
+    const random = this.#random
+    // Timers that exist are met rarely by chance: half of the time one of them is drawn.
+    const known =
+      this.#model.timers.length > 0 && random.chance(0.5) ? random.pick(this.#model.timers) : undefined
+    const { key, namespace, domain, time } = known ?? {
+      key: random.pick(KEYS),
+      namespace: random.pick(NAMESPACES),
+      domain: random.chance(0.5) ? ('event' as const) : ('processing' as const),
+      time: random.integer(0, 20),
+    }
+    const action = this.#random.integer(0, 9)
+    this.step = `timer action ${action}`
+    await this.#backend.prefetch(KEYS)
+    this.#backend.setCurrentKey(key)
+    const timers = this.#backend.timers()
+    const event = domain === 'event'
+    if (action < 6) {
+      if (event) timers.registerEventTimeTimer(namespace, time)
+      else timers.registerProcessingTimeTimer(namespace, time)
+      this.#model.register({ domain, key, namespace, time })
+    } else if (action < 8) {
+      if (event) timers.deleteEventTimeTimer(namespace, time)
+      else timers.deleteProcessingTimeTimer(namespace, time)
+      this.#model.delete({ domain, key, namespace, time })
+    } else {
+      const limit = this.#random.integer(1, 5)
+      const due = event ? timers.dueEventTimers(time, limit) : timers.dueProcessingTimers(time, limit)
+      const expected = this.#model.due(domain, time, limit)
+      expectEqual(
+        due.map((timer) => timer.time),
+        expected.map((timer) => timer.time),
+        'times of due timers',
+      )
+      expectEqual(due, expected, 'due timers')
+    }
+    expectEqual(timers.size, this.#model.timers.length, 'number of timers')
+  }
+
+  /** One call of user code: reads, changes what it read, stores it. */
+  async #invocation(): Promise<void> {
+    const random = this.#random
+    const key = random.pick(KEYS)
+    const namespace = random.pick(NAMESPACES)
+    const backend = this.#backend
+    await backend.prefetch([key])
+    backend.setCurrentKey(key)
+    backend.setCurrentNamespace(namespace)
+    const cell = this.#model.cell(key, namespace)
+    const descriptors = contractDescriptors()
+    const action = random.integer(0, 15)
+    const fresh = (): Total => ({ count: random.integer(0, 1_000), tags: [] })
+    const change = (total: Total): void => {
+      total.count++
+      total.tags.push(`t${total.count}`)
+    }
+    this.step = `action ${action}`
+    const value = backend.getState(descriptors.value)
+    const list = backend.getListState(descriptors.list)
+    const map = backend.getMapState(descriptors.map)
+    if (action <= 3) {
+      const read = value.value()
+      expectEqual(read, cell.value ?? null, 'value')
+      if (read === null) {
+        const made = fresh()
+        cell.value = structuredClone(made)
+        value.update(made)
+      } else {
+        change(read)
+        change(cell.value!)
+        value.update(read)
+      }
+    } else if (action === 4) {
+      value.clear()
+      cell.value = undefined
+    } else if (action <= 6) {
+      const made = [fresh(), fresh()]
+      list.addAll(made)
+      cell.list.push(...structuredClone(made))
+    } else if (action === 7) {
+      const read = list.get()
+      expectEqual(read, cell.list, 'list')
+      for (const total of read) change(total)
+      for (const total of cell.list) change(total)
+      list.update(read.slice(1))
+      cell.list = cell.list.slice(1)
+    } else if (action === 8) {
+      list.clear()
+      cell.list = []
+    } else if (action <= 10) {
+      const mapKey = random.chance(0.5) ? random.integer(0, 5) : `${random.integer(0, 5)}`
+      const total = map.get(mapKey) ?? fresh()
+      expectEqual(map.contains(mapKey), cell.map.has(mapKey), 'map.contains')
+      change(total)
+      cell.map.set(mapKey, structuredClone(total))
+      map.put(mapKey, total)
+    } else if (action === 11) {
+      for (const mapKey of [...map.keys()].slice(0, 2)) {
+        map.remove(mapKey)
+        cell.map.delete(mapKey)
+      }
+      expectEqual(map.isEmpty(), cell.map.size === 0, 'map.isEmpty')
+    } else if (action === 12) {
+      const made = fresh()
+      const state = backend.getReducingState(descriptors.reducing)
+      if (cell.reducing === undefined) cell.reducing = structuredClone(made)
+      else cell.reducing.count += made.count
+      state.add(made)
+    } else if (action === 13) {
+      const added = random.integer(0, 9)
+      backend.getAggregatingState(descriptors.aggregating).add(added)
+      cell.aggregating.push(added)
+    } else if (action === 14) {
+      backend.getAggregatingState(descriptors.aggregating).clear()
+      cell.aggregating = []
+    } else this.#merge(key)
+    backend.setCurrentNamespace('')
+  }
+
+  #merge(key: Key): void {
+    const [target, ...sources] = ['w', 10_000, '10000'] as const
+    const descriptors = contractDescriptors()
+    for (const descriptor of [descriptors.list, descriptors.reducing, descriptors.aggregating])
+      this.#backend.mergeNamespaces(descriptor, target, sources)
+    const into = this.#model.cell(key, target)
+    for (const source of sources) {
+      const from = this.#model.cell(key, source)
+      into.list.push(...from.list)
+      into.aggregating.push(...from.aggregating)
+      if (into.reducing === undefined) into.reducing = from.reducing
+      else if (from.reducing !== undefined) into.reducing.count += from.reducing.count
+      from.list = []
+      from.aggregating = []
+      from.reducing = undefined
+    }
+  }
+
+  async #imagesNow(): Promise<KeyGroupImage[]> {
+    const frozen = this.#backend.freeze(this.#nextCheckpoint++)
+    const images = await frozen.materialize(() => Promise.resolve())
+    frozen.release()
+    return images
+  }
+
+  async #expectSame(images: readonly KeyGroupImage[], model: StateBackendModel): Promise<void> {
+    const restored = await this.#newBackend()
+    restored.restore(images)
+    const actual = await dumpBackend(restored, KEYS, NAMESPACES)
+    await restored.close()
+    expectEqual(
+      actual.split('\n'),
+      model.copy().dump(KEYS, NAMESPACES).split('\n'),
+      'image and state at the freeze',
+    )
+  }
+}
+
+function expectEqual(actual: unknown, expected: unknown, what: string): void {
+  const a = linesOf(actual)
+  const b = linesOf(expected)
+  const different = Array.from({ length: Math.max(a.length, b.length) }, (_, i) => i).filter(
+    (i) => a[i] !== b[i],
+  )
+  if (different.length === 0) return
+  const lines = different.slice(0, 3).map((i) => `\n  backend: ${a[i]}\n  model:   ${b[i]}`)
+  throw new Error(`${what} differ in ${different.length} places:${lines.join('')}`)
+}
+
+function linesOf(value: unknown): (string | undefined)[] {
+  return (Array.isArray(value) ? value : [value]).map((item) => JSON.stringify(item, plain))
+}
+
+function plain(_key: string, value: unknown): unknown {
+  if (typeof value === 'bigint') return `${value}n`
+  return ArrayBuffer.isView(value) ? `bytes ${String(value)}` : value
+}
+
+/**
+ * Runs `steps` random steps. @throws Error naming seed and step at the first difference between the backend and the model
+ */
+export async function fuzzStateBackend(make: MakeBackend, seed: number, steps: number): Promise<void> {
+  const run = new FuzzRun(make, new SeededRandom(seed))
+  try {
+    await run.run(steps)
+  } catch (cause) {
+    throw new Error(
+      `Seed ${seed}, at '${run.step}': ${cause instanceof Error ? cause.message : String(cause)}`,
+      { cause },
+    )
+  }
+}

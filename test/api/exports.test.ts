@@ -1,0 +1,35 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { parseSource, ROOT, type SyntaxNode } from '../consistency/source-file.ts'
+
+/** Exported names of an entry point, types marked: `JobClient (type)`. */
+function exportedNames(path: string): string[] {
+  const source = parseSource(path, readFileSync(join(ROOT, path), 'utf8'))
+  return source.tree['body']
+    .flatMap((node: SyntaxNode) => {
+      if (node.type === 'ExportAllDeclaration') return ['export *']
+      if (node.type !== 'ExportNamedDeclaration') return []
+      return node['specifiers'].map((specifier: SyntaxNode) => {
+        const name: string = (specifier['exported'] ?? specifier['orig']).value
+        return node['typeOnly'] || specifier['isTypeOnly'] ? `${name} (type)` : name
+      })
+    })
+    .sort()
+}
+
+const checkedIn = (file: string): string[] =>
+  readFileSync(join(import.meta.dirname, file), 'utf8')
+    .trimEnd()
+    .split('\n')
+
+describe("names that 'millrace' exports", () => {
+  test('equal the checked-in list, so that none comes or goes unnoticed', () => {
+    expect(exportedNames('src/index.ts')).toEqual(checkedIn('millrace.txt'))
+  })
+
+  test('are there at run time, except for types', async () => {
+    const values = checkedIn('millrace.txt').filter((name) => !name.endsWith(' (type)'))
+    expect(Object.keys(await import('millrace')).sort()).toEqual(values)
+  })
+})
