@@ -55,12 +55,12 @@ export class GraphBuilder {
     for (const edge of this.#edges.toSorted((a, b) => b.to - a.to))
       if (wanted.has(edge.to)) wanted.add(edge.from)
     const ids = new Map([...wanted].sort((a, b) => a - b).map((id, index) => [id, index]))
-    return {
+    return withSideSinks({
       nodes: [...ids].map(([id, index]) => ({ ...this.#nodes[id]!, id: index })),
       edges: this.#edges
         .filter((edge) => ids.has(edge.to))
         .map((edge) => ({ ...edge, from: ids.get(edge.from)!, to: ids.get(edge.to)! })),
-    }
+    })
   }
 
   #base(name: string) {
@@ -83,6 +83,35 @@ export class GraphBuilder {
         this.#edges.push({ from: from.id, to: node.id, input, partitioner, sideOutput })
     return node
   }
+}
+
+/**
+ * Adds the hidden sinks that sources bring along (dead letters). They are added last, when the source's uid and parallelism are known:
+ * the sink's own uid follows from them.
+ */
+function withSideSinks(graph: StreamGraph): StreamGraph {
+  const nodes = [...graph.nodes]
+  const edges = [...graph.edges]
+  for (const node of graph.nodes) {
+    if (node.kind !== 'source' || node.source.sideSink === undefined) continue
+    const { tagId, name, uidSuffix, sink } = node.source.sideSink
+    const { uid, parallelism, maxParallelism, slotSharingGroup, declaredAt } = node
+    const id = nodes.length
+    nodes.push({
+      id,
+      kind: 'sink',
+      sink,
+      name: `${node.name}: ${name}`,
+      uid: uid === undefined ? undefined : `${uid}.${uidSuffix}`,
+      parallelism,
+      maxParallelism,
+      chaining: 'always',
+      slotSharingGroup,
+      declaredAt,
+    })
+    edges.push({ from: node.id, to: id, input: 0, partitioner: { kind: 'forward' }, sideOutput: tagId })
+  }
+  return { nodes, edges }
 }
 
 /** What streams need of their environment. */

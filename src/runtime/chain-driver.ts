@@ -32,6 +32,11 @@ export class ChainDriver {
     return this.#chain.processHeadVector(input, vector) as Promise<void> | undefined
   }
 
+  /** Records for a side output of the source at the head. */
+  side(tagId: string, vector: RecordVector): Promise<void> | undefined {
+    return this.#chain.headOutput.emitSide(tagId, vector) as Promise<void> | undefined
+  }
+
   watermark(timestamp: number): void | Promise<void> {
     return this.#chain.processHeadWatermark(timestamp)
   }

@@ -3,15 +3,12 @@
  *
  *   Reading ──all splits read──► Ended        Reading ──trigger thenStop──► Stopped (a last barrier was sent; no more records)
  */
-import { MAX_WATERMARK } from '../core/element.ts'
+import { MAX_WATERMARK, type RecordVector } from '../core/element.ts'
 import type { SourceReader, SourceSplit } from '../core/connector.ts'
 import type { World } from '../core/ports.ts'
-import type { SourceWatermarker } from '../core/time/watermarks.ts'
+import { type SourceWatermarker, WATERMARK_INTERVAL_MS } from '../core/time/watermarks.ts'
 import type { ChainDriver } from './chain-driver.ts'
 import type { StepResult, TaskInput } from './task-input.ts'
-
-/** Milliseconds between two looks at periodic watermarks and idleness (Flink's auto-watermark interval). */
-export const WATERMARK_INTERVAL_MS = 200
 
 export class SourceInput implements TaskInput {
   readonly reader: SourceReader<unknown, SourceSplit>
@@ -48,13 +45,12 @@ export class SourceInput implements TaskInput {
     if (this.#state !== 'reading') return 'idle'
     const records = this.reader.poll()
     if (records !== undefined) {
-      const { vector, splitId } = records
-      if (this.#watermarker === undefined) {
-        const pending = this.#driver.records(0, vector)
-        return pending === undefined ? 'worked' : pending.then(worked)
+      const { vector, splitId, side } = records
+      if (side !== undefined) {
+        const sent = this.#driver.side(side.tagId, side.vector)
+        if (sent !== undefined) return sent.then(() => this.#emit(splitId, vector))
       }
-      const pending = this.#driver.records(0, this.#watermarker.onVector(splitId, vector))
-      return pending === undefined ? this.#advance() : pending.then(() => this.#advance())
+      return this.#emit(splitId, vector)
     }
     if (this.reader.isFinished()) return this.#end()
     if (!this.#waiting) {
@@ -72,6 +68,16 @@ export class SourceInput implements TaskInput {
       )
     }
     return 'idle'
+  }
+
+  #emit(splitId: string, vector: RecordVector): StepResult | Promise<StepResult> {
+    if (vector.values.length === 0) return 'worked'
+    if (this.#watermarker === undefined) {
+      const pending = this.#driver.records(0, vector)
+      return pending === undefined ? 'worked' : pending.then(worked)
+    }
+    const pending = this.#driver.records(0, this.#watermarker.onVector(splitId, vector))
+    return pending === undefined ? this.#advance() : pending.then(() => this.#advance())
   }
 
   /** Sends a watermark or status when it changed. */

@@ -10,8 +10,9 @@
 import type { CheckpointKind } from '../core/element.ts'
 import type { OperatorChain } from '../core/operators/operator-chain.ts'
 import type { TimerHandle, World } from '../core/ports.ts'
+import { WATERMARK_INTERVAL_MS } from '../core/time/watermarks.ts'
 import type { ChainDriver } from './chain-driver.ts'
-import { SourceInput, WATERMARK_INTERVAL_MS } from './source-input.ts'
+import { SourceInput } from './source-input.ts'
 import type { SubtaskCheckpointer } from './subtask-checkpointer.ts'
 import type { TaskInput } from './task-input.ts'
 

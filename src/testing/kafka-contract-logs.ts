@@ -119,6 +119,8 @@ export function logContract({ describe, test, expect }: ContractFramework, scene
         transactionalId: null,
         partitions: [{ topic, partition: 0, batch: plainBatch(['new']) }],
       })
+      const soon = await Promise.race([noted, scene().waitMs(10_000)])
+      expect(soon !== undefined).toBe(true)
       const [fetched] = await noted
       expect(splitBatches(fetched!.records).length).toBe(1)
       await other.close()
@@ -137,6 +139,8 @@ export function logContract({ describe, test, expect }: ContractFramework, scene
       await scene().waitMs(300)
       expect(answered).toBe(false)
       await producer.commit()
+      const soon = await Promise.race([noted, scene().waitMs(10_000)])
+      expect(soon !== undefined).toBe(true)
       const [fetched] = await noted
       expect(splitBatches(fetched!.records).length).toBeGreaterThan(0)
       await producer.cluster.close()

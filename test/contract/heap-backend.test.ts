@@ -30,6 +30,6 @@ describe('the contract itself', () => {
         return timers
       }
     }
-    await expect(fuzzStateBackend((options) => new LosesTimers(options), 1, 250)).rejects.toThrow(/timers/)
+    await expect(fuzzStateBackend((options) => new LosesTimers(options), 1, 1_000)).rejects.toThrow(/timers/)
   })
 })

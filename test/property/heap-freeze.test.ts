@@ -11,7 +11,8 @@ interface Total {
 type Operation =
   | { readonly do: 'change' | 'read' | 'clear' | 'timer' | 'fire'; readonly key: number }
   | { readonly do: 'freeze' }
-  | { readonly do: 'slice' | 'release'; readonly flight: number }
+  | { readonly do: 'slice'; readonly flight: number }
+  | { readonly do: 'release'; readonly flight: number }
 
 const operation: fc.Arbitrary<Operation> = fc.oneof(
   { weight: 8, arbitrary: fc.record({ do: fc.constant('change' as const), key: fc.nat(6) }) },

@@ -17,6 +17,7 @@ import { kafkajsLogger } from './kafkajs-logger.ts'
 import type { RequestKind } from './request.ts'
 import { RequestWriter } from './request-writer.ts'
 import { apiVersionsV0 } from './requests/api-versions-v0.ts'
+import { ResponseFrames } from './response-frames.ts'
 import { ResponseReader } from './response-reader.ts'
 
 /** Where a broker listens. */
@@ -26,6 +27,8 @@ export interface BrokerAddress {
 }
 
 const KEEP_ALIVE_MS = 60_000
+/** How much is read from a socket at once. */
+const READ_BYTES = 128 << 10
 const REAUTHENTICATE_BEFORE_MS = 10_000
 const DEFAULT_CONNECTION_TIMEOUT_MS = 5_000
 const DEFAULT_REQUEST_TIMEOUT_MS = 30_000
@@ -48,6 +51,7 @@ export class BrokerConnection {
   readonly #sasl: boolean
   readonly #logger: Logger
   readonly #onDead: () => void
+  readonly #frames: ResponseFrames
   #socket: Socket | undefined
   #dead: Error | undefined
 
@@ -71,6 +75,15 @@ export class BrokerConnection {
       socketFactory: ({ host, port, ssl, onConnect }) => this.#openSocket(host, port, ssl, onConnect),
     })
     correctThrottleTimer(this.#connection)
+    this.#frames = new ResponseFrames((frame) =>
+      this.#connection.requestQueue.fulfillRequest({
+        correlationId: frame.readInt32BE(0),
+        payload: frame.subarray(4),
+        size: frame.length,
+      }),
+    )
+    // kafkajs would collect the chunks of an answer in a list and join them at the end.
+    this.#connection.processData = (chunk) => this.#take(chunk)
   }
 
   /** Connects, authenticates, and checks the broker's release. @throws KafkaError UNREACHABLE, UNAUTHORIZED or TOO_OLD. */
@@ -197,13 +210,31 @@ export class BrokerConnection {
   #openSocket(host: string, port: number, ssl: object | null, onConnect: () => void): Socket {
     const socket =
       ssl === null
-        ? connect({ host, port }, onConnect)
+        ? connect(
+            { host, port, onread: { buffer: Buffer.allocUnsafeSlow(READ_BYTES), callback: this.#onRead } },
+            onConnect,
+          )
         : connectTls({ host, port, ...(isIP(host) === 0 ? { servername: host } : {}), ...ssl }, onConnect)
     socket.setNoDelay(true)
     socket.setKeepAlive(true, KEEP_ALIVE_MS)
     socket.once('close', () => this.close(new Error('the broker closed the connection')))
     this.#socket = socket
     return socket
+  }
+
+  /** Without TLS the socket reads into one buffer that is used again and again. */
+  readonly #onRead = (bytes: number, buffer: Uint8Array): boolean => {
+    this.#take(Buffer.from(buffer.buffer, buffer.byteOffset, bytes))
+    return true
+  }
+
+  #take(chunk: Buffer): void {
+    if (this.#dead !== undefined) return
+    try {
+      this.#frames.take(chunk)
+    } catch (error) {
+      this.close(error)
+    }
   }
 
   #write(pieces: readonly Buffer[]): void {

@@ -159,16 +159,16 @@ const LEADER_MOVED: ReadonlySet<number> = new Set([3, 5, 6, 9, 56, 72, 74, 75])
 /** Codes that say that the cached coordinator is out of date. */
 const COORDINATOR_MOVED: ReadonlySet<number> = new Set([15, 16])
 
-/** The permission that is missing, by the code that says so. */
+/** What is missing, by the code that says so. */
 const UNAUTHORIZED: ReadonlyMap<number, string> = new Map([
-  [29, 'topic'],
-  [30, 'group'],
-  [31, 'cluster'],
-  [33, 'SASL mechanism'],
-  [34, 'SASL mechanism'],
-  [53, 'transactional id'],
-  [58, 'principal'],
-  [65, 'delegation token'],
+  [29, 'an ACL on the topic'],
+  [30, 'an ACL on the group'],
+  [31, 'an ACL on the cluster'],
+  [33, 'a SASL mechanism that the broker has'],
+  [34, 'a SASL mechanism that the broker has'],
+  [53, 'an ACL on the transactional id'],
+  [58, 'the right credentials'],
+  [65, 'an ACL on the delegation token'],
 ])
 
 /** Kafka's name of a code, or `UNKNOWN_ERROR_<code>` for one that a newer broker brings. */
@@ -202,14 +202,15 @@ export function brokerError(
   message?: string | null,
 ): KafkaError {
   const name = errorName(code)
-  const permission = UNAUTHORIZED.get(code)
-  const said = message === null || message === undefined || message === '' ? '' : `: ${message}`
+  const missing = UNAUTHORIZED.get(code)
+  const said =
+    message === null || message === undefined || message === '' ? '' : `: ${message.replace(/\.+$/, '')}`
   const facts = { brokerCode: code, brokerError: name, api }
   const details = { api, brokerCode: code, brokerError: name, resource }
-  if (permission !== undefined) {
+  if (missing !== undefined) {
     return new KafkaError(
       'MILLRACE_KAFKA_UNAUTHORIZED',
-      `${api} was refused with ${name} (${code}) for ${resource}${said}. Missing: an ACL on the ${permission}.`,
+      `${api} was refused with ${name} (${code}) for ${resource}${said}. Missing: ${missing}.`,
       facts,
       { details },
     )

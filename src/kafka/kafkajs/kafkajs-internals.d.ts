@@ -34,6 +34,11 @@ declare module 'kafkajs/src/network/connection.js' {
     throttledUntil: number
     throttleCheckTimeoutId: NodeJS.Timeout | null
     push(request: QueuedRequest): void
+    fulfillRequest(answer: {
+      readonly correlationId: number
+      readonly payload: Buffer
+      readonly size: number
+    }): void
     rejectAll(error: Error): void
     checkPendingRequests(): void
     scheduleCheckPendingRequests(): void
@@ -67,6 +72,7 @@ declare module 'kafkajs/src/network/connection.js' {
     disconnect(): Promise<unknown>
     authenticate(): Promise<void>
     nextCorrelationId(): number
+    processData(chunk: Buffer): void
     setVersions(
       versions: Readonly<Record<number, { readonly minVersion: number; readonly maxVersion: number }>>,
     ): void

@@ -72,7 +72,7 @@ export class Retry {
         if (!warned && Date.now() - begun > WARN_AFTER_MS) {
           warned = true
           this.#logger.warn(
-            `Kafka has not answered ${api} for ${Math.round((Date.now() - begun) / 1000)} s; trying again`,
+            `${api} has not succeeded for ${Math.round((Date.now() - begun) / 1000)} s; trying again`,
             { reason: error.message },
           )
         }

@@ -150,26 +150,6 @@ test('two thousand tiny transactions over twenty partitions, without a pause and
   process.stderr.write(`EndTxn: p50 ${ends[1_000]?.toFixed(1)} ms, p99 ${ends[1_980]?.toFixed(1)} ms\n`)
 }, 120_000)
 
-test('when the epochs of a producer id are used up the broker gives another id, and the old one is refused', async () => {
-  const first = await newProducer()
-  let last = first
-  let producer = first
-  // 32,766 is the last epoch that a producer can have.
-  for (let i = 0; i < 40_000 && producer.producerId === first.producerId; i++) {
-    last = producer
-    producer = await cluster.initProducerId({
-      transactionalId: first.transactionalId,
-      transactionTimeoutMs: 60_000,
-      expected: last,
-    })
-  }
-  expect(last.producerEpoch).toBe(32_766)
-  expect(producer).toMatchObject({ transactionalId: first.transactionalId, producerEpoch: 0 })
-  await expect(cluster.endTxn(last, 'commit')).rejects.toMatchObject({
-    brokerCode: KafkaCode.INVALID_PRODUCER_ID_MAPPING,
-  })
-}, 180_000)
-
 test('offsets committed in a transaction are waited for while it is open', async () => {
   const topic = await newTopic(cluster, 1)
   const groupId = randomName('group')

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { ContractScene, codeOf, plainBatch } from '../../../src/testing/kafka-contract-scene.ts'
+import { readBatchHeader, splitBatches } from '../../../src/testing/plain-batch.ts'
 import { SeededRandom } from '../../../src/testing/seeded-random.ts'
 import { SimulatedKafka } from '../../../src/testing/simulated-cluster.ts'
 import type { Interception, SimulatedCall } from '../../../src/testing/simulated-network.ts'
@@ -196,6 +197,20 @@ describe('leaders and brokers', () => {
       expect(await scene.cluster.leaderOf(topic, 0)).not.toBe(before)
       kafka.moveLeader({ topic, partition: 0 })
       expect((await scene.store(topic, ['b'])).baseOffset).toBe(1n)
+    }),
+  )
+
+  test(
+    'batches carry the epoch of the leader that stored them',
+    run(async () => {
+      const topic = await scene.topic()
+      await scene.store(topic, ['a'])
+      kafka.moveLeader({ topic, partition: 0 })
+      await scene.store(topic, ['b'])
+      const { records } = kafka.inside.topics
+        .get(topic)!
+        .partitions[0]!.log.read(0n, 10_000, 'read_committed', true)
+      expect(splitBatches(records).map((batch) => readBatchHeader(batch)!.leaderEpoch)).toEqual([0, 1])
     }),
   )
 
