@@ -16,7 +16,7 @@ import {
 } from 'millrace'
 import type { Order } from './order.ts'
 
-const EUROS_PER_DOLLAR = 0.9
+const EUROS_PER_DOLLAR = 0.875
 
 const env = StreamExecutionEnvironment.getExecutionEnvironment()
 env.enableCheckpointing(1_000)

@@ -33,7 +33,7 @@ const {
 } = process.env
 
 const MIN_AMOUNT = 20
-const EUROS_PER_DOLLAR = 0.9
+const EUROS_PER_DOLLAR = 0.875
 
 interface Total {
   user: string

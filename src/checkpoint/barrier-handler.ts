@@ -40,7 +40,7 @@ interface Collecting {
   readonly received: Set<number>
 }
 
-/** How many aborted ids are remembered; older ones can only come from channels that lag by as many checkpoints. */
+/** How many aborted ids are remembered one by one; far fewer checkpoints are ever in flight at a time. */
 const ABORTED_MEMORY = 64
 
 export class BarrierHandler {
@@ -78,7 +78,8 @@ export class BarrierHandler {
   }
 
   #barrier(channel: number, n: number, kind: CheckpointKind): BarrierAction[] {
-    if (!this.#live.has(channel)) throw new IllegalTransitionError('barrier handler', 'channel ended', `barrier on channel ${channel}`, n)
+    if (!this.#live.has(channel))
+      throw new IllegalTransitionError('barrier handler', 'channel ended', `barrier on channel ${channel}`, n)
     if (n <= this.#highestDecided || this.#aborted.has(n)) return []
     const actions: BarrierAction[] = []
     if (this.#mode === 'EXACTLY_ONCE') {
@@ -87,7 +88,12 @@ export class BarrierHandler {
       if (current !== undefined && n > current.n) {
         // Channels that already gave current.n are blocked, so this one still owes it: current.n can never complete here.
         if (current.received.has(channel))
-          throw new IllegalTransitionError('barrier handler', `channel ${channel} blocked for ${current.n}`, `barrier ${n}`, n)
+          throw new IllegalTransitionError(
+            'barrier handler',
+            `channel ${channel} blocked for ${current.n}`,
+            `barrier ${n}`,
+            n,
+          )
         actions.push(...this.#abort(current.n, `overtaken by barrier ${n} on channel ${channel}`))
       }
     }
@@ -98,7 +104,12 @@ export class BarrierHandler {
       this.#collecting.sort((a, b) => a.n - b.n)
     }
     if (collecting.received.has(channel))
-      throw new IllegalTransitionError('barrier handler', `collecting ${n}`, `second barrier on channel ${channel}`, n)
+      throw new IllegalTransitionError(
+        'barrier handler',
+        `collecting ${n}`,
+        `second barrier on channel ${channel}`,
+        n,
+      )
     collecting.received.add(channel)
     if (this.#mode === 'EXACTLY_ONCE') actions.push({ type: 'block', channel })
     actions.push(...this.#completeIfAligned())
@@ -106,28 +117,25 @@ export class BarrierHandler {
   }
 
   #completeIfAligned(): BarrierAction[] {
+    const aligned = (collecting: Collecting): boolean =>
+      [...this.#live].every((channel) => collecting.received.has(channel))
+    const newest = this.#collecting.findLastIndex(aligned)
+    if (newest < 0) return []
     const actions: BarrierAction[] = []
-    for (let i = this.#collecting.length - 1; i >= 0; i--) {
-      const collecting = this.#collecting[i] as Collecting
-      let aligned = true
-      for (const channel of this.#live) if (!collecting.received.has(channel)) aligned = false
-      if (!aligned) continue
-      // Older ones that are still incomplete can only be overtaken now (at-least-once).
-      for (const older of this.#collecting.slice(0, i))
-        actions.push({ type: 'abort', n: older.n, reason: `overtaken by checkpoint ${collecting.n}` })
-      this.#collecting.splice(0, i + 1)
+    for (const collecting of this.#collecting.splice(0, newest + 1)) {
+      // An older one that still lacks a barrier cannot be taken after a newer one (at-least-once). The end of a channel may align several.
+      if (aligned(collecting)) actions.push({ type: 'trigger', n: collecting.n, kind: collecting.kind })
+      else actions.push({ type: 'abort', n: collecting.n, reason: 'overtaken by a newer checkpoint' })
       this.#highestDecided = Math.max(this.#highestDecided, collecting.n)
-      actions.push({ type: 'trigger', n: collecting.n, kind: collecting.kind })
-      if (this.#mode === 'EXACTLY_ONCE') actions.push({ type: 'resume-all' })
-      break
     }
+    if (this.#mode === 'EXACTLY_ONCE') actions.push({ type: 'resume-all' })
     return actions
   }
 
   #abort(n: number, reason: string): BarrierAction[] {
     if (n <= this.#highestDecided || this.#aborted.has(n)) return []
     this.#aborted.add(n)
-    if (this.#aborted.size > ABORTED_MEMORY) this.#aborted.delete(this.#aborted.values().next().value as number)
+    if (this.#aborted.size > ABORTED_MEMORY) this.#forgetOldest()
     const index = this.#collecting.findIndex((c) => c.n === n)
     const actions: BarrierAction[] = [{ type: 'abort', n, reason }]
     if (index >= 0) {
@@ -135,5 +143,14 @@ export class BarrierHandler {
       if (this.#mode === 'EXACTLY_ONCE') actions.push({ type: 'resume-all' })
     }
     return actions
+  }
+
+  /** What is forgotten must stay swallowed: all ids up to the oldest aborted one count as decided. */
+  #forgetOldest(): void {
+    const oldest = Math.min(...this.#aborted)
+    // What still collects below it has channels that wait: its end comes first.
+    if (this.#collecting.some((collecting) => collecting.n < oldest)) return
+    this.#highestDecided = Math.max(this.#highestDecided, oldest)
+    for (const n of this.#aborted) if (n <= this.#highestDecided) this.#aborted.delete(n)
   }
 }

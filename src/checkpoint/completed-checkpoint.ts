@@ -60,12 +60,14 @@ export function decodeCheckpoint(text: string, where: string): CompletedCheckpoi
   try {
     value = JSON.parse(text)
   } catch (cause) {
-    throw new StateLostError('MILLRACE_STATE_LOST', `checkpoint metadata at ${where} is not valid JSON`, { cause })
+    throw new StateLostError('MILLRACE_STATE_LOST', `checkpoint metadata at ${where} is not valid JSON`, {
+      cause,
+    })
   }
   const checkpoint = value as Partial<CompletedCheckpoint>
-  if (checkpoint === null || typeof checkpoint !== 'object' || typeof checkpoint.format !== 'number')
+  if (checkpoint === null || typeof checkpoint !== 'object' || !Number.isSafeInteger(checkpoint.format))
     throw new StateLostError('MILLRACE_STATE_LOST', `checkpoint metadata at ${where} has no format version`)
-  if (checkpoint.format > CHECKPOINT_FORMAT)
+  if ((checkpoint.format as number) > CHECKPOINT_FORMAT)
     throw new MillraceError(
       'MILLRACE_STATE_LOST',
       `checkpoint at ${where} has format ${checkpoint.format}; this version reads up to ${CHECKPOINT_FORMAT}`,
@@ -73,11 +75,15 @@ export function decodeCheckpoint(text: string, where: string): CompletedCheckpoi
     )
   if (
     typeof checkpoint.run !== 'string' ||
-    typeof checkpoint.n !== 'number' ||
+    !Number.isSafeInteger(checkpoint.n) ||
+    !Number.isSafeInteger(checkpoint.confirmed) ||
     !Array.isArray(checkpoint.states) ||
     !Array.isArray(checkpoint.operators)
   )
-    throw new StateLostError('MILLRACE_STATE_LOST', `checkpoint metadata at ${where} lacks run, n, states or operators`)
+    throw new StateLostError(
+      'MILLRACE_STATE_LOST',
+      `checkpoint metadata at ${where} lacks run, n, confirmed, states or operators`,
+    )
   return checkpoint as CompletedCheckpoint
 }
 

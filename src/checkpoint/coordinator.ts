@@ -8,8 +8,11 @@
  *                    Aborted               ▼
  *                                  Refused: aborted, the attempt fails
  *
- * Commit points are written one at a time and in order. A checkpoint that is full while an older one still collects subsumes it.
- * Confirmed(n) rides in the next commit point; it is written by itself only when none may follow (a stop, the end).
+ * Commit points are written one at a time and in order. A checkpoint that is full while an older one still collects subsumes it, but not
+ * a savepoint: its owner waits for just that one.
+ * Confirmed(n) rides in the next commit point. It is written by itself when none may follow (a stop, the end), when somebody waits for it,
+ * and when so many checkpoints were aborted that a sink may have no transactional id left: the next barrier could not pass such a sink.
+ * Whoever asked for a checkpoint is answered once, also when the attempt ends.
  */
 import type { CommitPermit } from '../core/connector.ts'
 import type { CheckpointKind } from '../core/element.ts'
@@ -43,9 +46,28 @@ export type CoordinatorTimer = 'interval' | 'pause' | `timeout:${number}`
 export type CoordinatorEvent =
   | { readonly type: 'Started'; readonly now: number }
   | { readonly type: 'TimerFired'; readonly timer: CoordinatorTimer; readonly now: number }
-  | { readonly type: 'TriggerRequested'; readonly id: string; readonly kind: CheckpointKind; readonly thenStop: boolean; readonly now: number }
-  | { readonly type: 'Acknowledged'; readonly n: number; readonly subtask: string; readonly states: readonly OperatorSubtaskState[]; readonly now: number }
-  | { readonly type: 'Declined'; readonly n: number; readonly subtask: string; readonly reason: string; readonly now: number }
+  | {
+      readonly type: 'TriggerRequested'
+      readonly id: string
+      readonly kind: CheckpointKind
+      readonly thenStop: boolean
+      readonly now: number
+    }
+  | {
+      readonly type: 'Acknowledged'
+      readonly n: number
+      readonly subtask: string
+      readonly states: readonly OperatorSubtaskState[]
+      readonly now: number
+    }
+  | {
+      readonly type: 'Declined'
+      readonly n: number
+      readonly subtask: string
+      readonly reason: string
+      readonly cause?: unknown
+      readonly now: number
+    }
   | { readonly type: 'CommitPointWritten'; readonly n: number; readonly now: number }
   | { readonly type: 'CommitPointRefused'; readonly n: number; readonly reason: string; readonly now: number }
   | { readonly type: 'CommitPointUnknown'; readonly n: number; readonly reason: string; readonly now: number }
@@ -56,7 +78,12 @@ export type CoordinatorEvent =
 export type CoordinatorEffect =
   | { readonly type: 'SetTimer'; readonly timer: CoordinatorTimer; readonly delayMs: number }
   | { readonly type: 'CancelTimer'; readonly timer: CoordinatorTimer }
-  | { readonly type: 'Trigger'; readonly n: number; readonly kind: CheckpointKind; readonly thenStop: boolean }
+  | {
+      readonly type: 'Trigger'
+      readonly n: number
+      readonly kind: CheckpointKind
+      readonly thenStop: boolean
+    }
   | {
       readonly type: 'WriteCommitPoint'
       readonly n: number
@@ -66,12 +93,27 @@ export type CoordinatorEffect =
       /** Highest checkpoint whose commits are done: it becomes durable with this commit point. */
       readonly confirmed: number
     }
-  | { readonly type: 'Commit'; readonly n: number; readonly permit: CommitPermit; readonly states: readonly OperatorSubtaskState[] }
+  | {
+      readonly type: 'Commit'
+      readonly n: number
+      readonly permit: CommitPermit
+      readonly states: readonly OperatorSubtaskState[]
+    }
   | { readonly type: 'NotifyComplete'; readonly n: number }
-  | { readonly type: 'NotifyAborted'; readonly n: number; readonly reason: CheckpointFailureReason; readonly detail: string }
+  | {
+      readonly type: 'NotifyAborted'
+      readonly n: number
+      readonly reason: CheckpointFailureReason
+      readonly detail: string
+    }
   | { readonly type: 'NotifyConfirmed'; readonly n: number }
   /** Make confirmed(n) durable now. `last`: sources stopped at n, so the attempt ends with it. */
-  | { readonly type: 'WriteConfirmed'; readonly n: number; readonly kind: CheckpointKind; readonly last: boolean }
+  | {
+      readonly type: 'WriteConfirmed'
+      readonly n: number
+      readonly kind: CheckpointKind
+      readonly last: boolean
+    }
   | { readonly type: 'Discard'; readonly n: number }
   /** Snapshots that no checkpoint names: of an aborted one, or acknowledged too late. Committables are not theirs to drop. */
   | { readonly type: 'DiscardStates'; readonly states: readonly OperatorSubtaskState[] }
@@ -103,6 +145,8 @@ export class CheckpointCoordinator {
   /** Checkpoints whose confirmation is being written, or waits to ride, with the requests that wait for it. */
   readonly #waitingConfirm = new Map<number, Completed>()
   #committedUpTo: number
+  /** What the commit point that is being written confirms. Commits that end meanwhile ride in the next one. */
+  #riding = -1
   #confirmed: number
   readonly #retained: number[]
   #latest: number
@@ -126,12 +170,25 @@ export class CheckpointCoordinator {
   }
 
   /** What is in flight, for people. */
-  get inFlight(): readonly { readonly n: number; readonly phase: string; readonly missing: readonly string[]; readonly triggeredAt: number }[] {
-    return this.#pending.map((p) => ({ n: p.n, phase: p.phase, missing: p.missing, triggeredAt: p.triggeredAt }))
+  get inFlight(): readonly {
+    readonly n: number
+    readonly phase: string
+    readonly missing: readonly string[]
+    readonly triggeredAt: number
+  }[] {
+    return this.#pending.map((p) => ({
+      n: p.n,
+      phase: p.phase,
+      missing: p.missing,
+      triggeredAt: p.triggeredAt,
+    }))
   }
 
   handle(event: CoordinatorEvent): CoordinatorEffect[] {
-    if (this.#ended) return []
+    if (this.#ended)
+      return event.type === 'TriggerRequested'
+        ? [{ type: 'RequestFailed', id: event.id, reason: 'the attempt has ended' }]
+        : []
     switch (event.type) {
       case 'Started':
         return this.#started(event.now)
@@ -143,25 +200,46 @@ export class CheckpointCoordinator {
       case 'Acknowledged':
         return this.#acknowledged(event.n, event.subtask, event.states, event.now)
       case 'Declined':
-        return this.#abort(event.n, 'declined', `${event.subtask} declined: ${event.reason}`, event.now)
+        return this.#abort(event.n, 'declined', `${event.subtask} declined: ${event.reason}`, event.now, {
+          cause: event.cause,
+        })
       case 'CommitPointWritten':
         return this.#written(event.n, event.now)
       case 'CommitPointRefused':
         return this.#refused(event.n, event.reason)
       case 'CommitPointUnknown':
         this.#writing(event.n, 'CommitPointUnknown')
-        this.#ended = true
-        return [{ type: 'EndAttempt', reason: `outcome of commit point ${event.n} is unknown: ${event.reason}` }]
+        return this.#end({
+          type: 'EndAttempt',
+          reason: `outcome of commit point ${event.n} is unknown: ${event.reason}`,
+        })
       case 'Committed':
         return this.#committed(event.n)
       case 'CommitFailed':
-        this.#ended = true
-        return [
-          { type: 'FailAttempt', reason: `committing the output of checkpoint ${event.n} failed`, cause: event.error },
-        ]
+        return this.#end({
+          type: 'FailAttempt',
+          reason: `committing the output of checkpoint ${event.n} failed`,
+          cause: event.error,
+        })
       case 'ConfirmWritten':
-        return this.#confirmWritten(event.n)
+        return this.#nowConfirmed(event.n)
     }
+  }
+
+  /** The attempt is over for this machine: everybody who waits is told, and nothing more is done. */
+  #end(last: Extract<CoordinatorEffect, { type: 'FailAttempt' | 'EndAttempt' }>): CoordinatorEffect[] {
+    this.#ended = true
+    const completed = [...this.#committing, ...this.#waitingConfirm.values()]
+    const waiting = [...this.#pending, ...completed].flatMap(({ requests }) => requests)
+    return [...this.#refuse([...waiting, ...this.#queued()], last.reason), last]
+  }
+
+  #queued(): string[] {
+    return this.#decider.drain().flatMap(({ id }) => (id === undefined ? [] : [id]))
+  }
+
+  #refuse(requests: readonly string[], reason: string): CoordinatorEffect[] {
+    return requests.map((id) => ({ type: 'RequestFailed', id, reason }))
   }
 
   #started(now: number): CoordinatorEffect[] {
@@ -174,15 +252,24 @@ export class CheckpointCoordinator {
     if (timer === 'pause') return this.#tryTrigger(now)
     if (timer === 'interval') {
       const interval = this.#config.intervalMs as number
-      // Fixed rate; after a hold-up the missed ones collapse into one.
-      this.#nextIntervalAt = Math.max(this.#nextIntervalAt + interval, now + Math.min(1, interval))
+      // Fixed rate; after a hold-up the missed ones collapse into one, and a clock that was set back does not stop checkpoints.
+      const next = this.#nextIntervalAt + interval
+      this.#nextIntervalAt = next > now && next <= now + interval ? next : now + interval
       this.#decider.periodic()
-      return [{ type: 'SetTimer', timer: 'interval', delayMs: this.#nextIntervalAt - now }, ...this.#tryTrigger(now)]
+      return [
+        { type: 'SetTimer', timer: 'interval', delayMs: this.#nextIntervalAt - now },
+        ...this.#tryTrigger(now),
+      ]
     }
     const n = Number(timer.slice('timeout:'.length))
     const pending = this.#pending.find((p) => p.n === n)
     if (pending === undefined || pending.phase === 'Writing') return []
-    return this.#abort(n, 'timeout', `not complete after ${this.#config.timeoutMs} ms; missing: ${pending.missing.join(', ') || 'the commit point'}`, now)
+    return this.#abort(
+      n,
+      'timeout',
+      `not complete after ${this.#config.timeoutMs} ms; missing: ${pending.missing.join(', ') || 'the commit point'}`,
+      now,
+    )
   }
 
   #tryTrigger(now: number): CoordinatorEffect[] {
@@ -194,7 +281,13 @@ export class CheckpointCoordinator {
     const { request } = decision
     const n = this.#next++
     this.#pending.push(
-      new PendingCheckpoint(n, request.kind, now, this.#config.subtasks, request.id === undefined ? [] : [request.id]),
+      new PendingCheckpoint(
+        n,
+        request.kind,
+        now,
+        this.#config.subtasks,
+        request.id === undefined ? [] : [request.id],
+      ),
     )
     const effects: CoordinatorEffect[] = [
       { type: 'SetTimer', timer: `timeout:${n}`, delayMs: this.#config.timeoutMs },
@@ -205,24 +298,35 @@ export class CheckpointCoordinator {
     return effects
   }
 
-  #acknowledged(n: number, subtask: string, states: readonly OperatorSubtaskState[], now: number): CoordinatorEffect[] {
+  #acknowledged(
+    n: number,
+    subtask: string,
+    states: readonly OperatorSubtaskState[],
+    now: number,
+  ): CoordinatorEffect[] {
     // Late acknowledgements of aborted or subsumed checkpoints are normal: their prepared output lives on in the next one.
     const pending = this.#pending.find((p) => p.n === n)
-    if (pending === undefined) return [{ type: 'DiscardStates', states }]
+    // A repeated one of a completed checkpoint names what that checkpoint needs.
+    if (pending === undefined) return this.#retained.includes(n) ? [] : [{ type: 'DiscardStates', states }]
     return pending.acknowledge(subtask, states) ? this.#nextCommitPoint(now) : []
   }
 
   #nextCommitPoint(now: number): CoordinatorEffect[] {
     if (this.#pending.some((p) => p.phase === 'Writing')) return []
-    const full = this.#pending.filter((p) => p.phase === 'Full').at(-1)
+    const savepoint = this.#pending.findIndex((p) => p.kind === 'savepoint')
+    const candidates = savepoint < 0 ? this.#pending : this.#pending.slice(0, savepoint + 1)
+    const full = candidates.filter((p) => p.phase === 'Full').at(-1)
     if (full === undefined) return []
     const effects: CoordinatorEffect[] = []
     for (const older of this.#pending.filter((p) => p.n < full.n)) {
-      // A savepoint or a stop is never subsumed silently: its requests are moved to the newer one.
+      // Whoever waits for the older one is served by the newer one.
       full.requests.push(...older.requests.splice(0))
-      effects.push(...this.#abort(older.n, 'subsumed', `subsumed by checkpoint ${full.n}`, now, false))
+      effects.push(
+        ...this.#abort(older.n, 'subsumed', `subsumed by checkpoint ${full.n}`, now, { retrigger: false }),
+      )
     }
     full.move('Writing')
+    this.#riding = this.#committedUpTo
     effects.push(
       { type: 'CancelTimer', timer: `timeout:${full.n}` },
       {
@@ -231,13 +335,19 @@ export class CheckpointCoordinator {
         kind: full.kind,
         triggeredAt: full.triggeredAt,
         states: full.states,
-        confirmed: this.#committedUpTo,
+        confirmed: this.#riding,
       },
     )
     return effects
   }
 
-  #abort(n: number, reason: CheckpointFailureReason, detail: string, now: number, retrigger = true): CoordinatorEffect[] {
+  #abort(
+    n: number,
+    reason: CheckpointFailureReason,
+    detail: string,
+    now: number,
+    { retrigger = true, cause }: { readonly retrigger?: boolean; readonly cause?: unknown } = {},
+  ): CoordinatorEffect[] {
     const pending = this.#pending.find((p) => p.n === n)
     if (pending === undefined || pending.phase === 'Writing') return []
     pending.move('Aborted')
@@ -249,10 +359,15 @@ export class CheckpointCoordinator {
       { type: 'NotifyAborted', n, reason, detail },
     ]
     if (pending.states.length > 0) effects.push({ type: 'DiscardStates', states: pending.states })
-    for (const id of pending.requests) effects.push({ type: 'RequestFailed', id, reason: `checkpoint ${n} ${reason}: ${detail}` })
+    effects.push(...this.#refuse(pending.requests, `checkpoint ${n} ${reason}: ${detail}`))
     if (this.#failures.failed(reason)) {
-      this.#ended = true
-      effects.push({ type: 'FailAttempt', reason: `checkpoint ${n} failed (${reason}: ${detail}); no more failures are tolerated`, cause: undefined })
+      effects.push(
+        ...this.#end({
+          type: 'FailAttempt',
+          reason: `checkpoint ${n} failed (${reason}: ${detail}); no more failures are tolerated`,
+          cause,
+        }),
+      )
       return effects
     }
     if (retrigger) effects.push(...this.#nextCommitPoint(now), ...this.#tryTrigger(now))
@@ -262,7 +377,12 @@ export class CheckpointCoordinator {
   #writing(n: number, event: string): PendingCheckpoint {
     const pending = this.#pending.find((p) => p.n === n)
     if (pending === undefined || pending.phase !== 'Writing')
-      throw new IllegalTransitionError('checkpoint coordinator', pending?.phase ?? 'unknown checkpoint', event, n)
+      throw new IllegalTransitionError(
+        'checkpoint coordinator',
+        pending?.phase ?? 'unknown checkpoint',
+        event,
+        n,
+      )
     return pending
   }
 
@@ -274,10 +394,18 @@ export class CheckpointCoordinator {
     this.#retained.push(n)
     this.#decider.ended(now)
     this.#failures.completed()
-    const rode = this.#committedUpTo
-    const effects: CoordinatorEffect[] = this.#nowConfirmed(rode)
-    this.#committing.push({ n, states: pending.states, kind: pending.kind, requests: pending.requests, last: this.#stopping.has(n) })
-    effects.push({ type: 'Commit', n, permit: commitPermit(n, this.#confirmed), states: pending.states }, { type: 'NotifyComplete', n })
+    const effects: CoordinatorEffect[] = this.#nowConfirmed(this.#riding)
+    this.#committing.push({
+      n,
+      states: pending.states,
+      kind: pending.kind,
+      requests: pending.requests,
+      last: this.#stopping.has(n),
+    })
+    effects.push(
+      { type: 'Commit', n, permit: commitPermit(n, this.#confirmed), states: pending.states },
+      { type: 'NotifyComplete', n },
+    )
     effects.push(...this.#nextCommitPoint(now), ...this.#tryTrigger(now))
     return effects
   }
@@ -285,31 +413,48 @@ export class CheckpointCoordinator {
   #refused(n: number, reason: string): CoordinatorEffect[] {
     const pending = this.#writing(n, 'CommitPointRefused')
     pending.move('Aborted')
-    this.#ended = true
-    const effects: CoordinatorEffect[] = pending.requests.map((id) => ({ type: 'RequestFailed', id, reason }))
+    const effects: CoordinatorEffect[] = [{ type: 'NotifyAborted', n, reason: 'refused', detail: reason }]
+    if (pending.states.length > 0) effects.push({ type: 'DiscardStates', states: pending.states })
     effects.push(
-      { type: 'NotifyAborted', n, reason: 'refused', detail: reason },
-      { type: 'FailAttempt', reason: `commit point of checkpoint ${n} was refused: ${reason}`, cause: undefined },
+      ...this.#end({
+        type: 'FailAttempt',
+        reason: `commit point of checkpoint ${n} was refused: ${reason}`,
+        cause: undefined,
+      }),
     )
     return effects
   }
 
   #committed(n: number): CoordinatorEffect[] {
-    const done = this.#committing.find((c) => c.n === n)
-    if (done === undefined) throw new IllegalTransitionError('checkpoint coordinator', 'not committing', 'Committed', n)
-    this.#committing = this.#committing.filter((c) => c !== done)
     // In order: n+1's commits are only done when n's are.
-    if (this.#committing.every((c) => c.n > n)) this.#committedUpTo = Math.max(this.#committedUpTo, n)
+    const [done] = this.#committing
+    if (done === undefined || done.n !== n)
+      throw new IllegalTransitionError(
+        'checkpoint coordinator',
+        done === undefined ? 'not committing' : `committing ${done.n}`,
+        'Committed',
+        n,
+      )
+    this.#committing.shift()
+    this.#committedUpTo = n
     this.#waitingConfirm.set(n, done)
-    // A savepoint is reported only after its commits are durable; a stop and the end have no later commit point to ride on;
-    // without an interval nobody knows when the next one comes.
-    if (done.last || done.kind !== 'checkpoint' || done.requests.length > 0 || this.#config.intervalMs === undefined)
-      return [{ type: 'WriteConfirmed', n, kind: done.kind, last: done.last }]
-    return []
+    return this.#cannotWait(done) ? [{ type: 'WriteConfirmed', n, kind: done.kind, last: done.last }] : []
   }
 
-  #confirmWritten(n: number): CoordinatorEffect[] {
-    return this.#nowConfirmed(n)
+  /** True when the confirmation must not wait for the next commit point to carry it. */
+  #cannotWait(done: Completed): boolean {
+    // A savepoint is reported only after its commits are durable; a stop and the end have no later commit point to ride on;
+    // without an interval nobody knows when the next one comes.
+    if (
+      done.last ||
+      done.kind !== 'checkpoint' ||
+      done.requests.length > 0 ||
+      this.#config.intervalMs === undefined
+    )
+      return true
+    // Each checkpoint since the last confirmed one, aborted or not, may hold one of a sink's maxConcurrent + 2 ids. With all of them held
+    // the sink takes no record, so no barrier behind it either, and no commit point comes to ride in.
+    return done.n - this.#confirmed > this.#config.maxConcurrent + 1
   }
 
   #nowConfirmed(n: number): CoordinatorEffect[] {
@@ -320,6 +465,10 @@ export class CheckpointCoordinator {
       if (id > n) continue
       this.#waitingConfirm.delete(id)
       for (const request of done.requests) effects.push({ type: 'RequestDone', id: request, n: id })
+      if (!done.last) continue
+      // Nothing follows a stop or the end.
+      this.#ended = true
+      effects.push(...this.#refuse(this.#queued(), `the job stopped at checkpoint ${id}`))
     }
     // Older ones go only after a newer one is complete and confirmed.
     while (this.#retained.length > this.#config.numRetained) {

@@ -32,7 +32,13 @@ export class PendingCheckpoint {
   readonly #missing: Set<string>
   #phase: PendingPhase = 'Collecting'
 
-  constructor(n: number, kind: CheckpointKind, triggeredAt: number, subtasks: Iterable<string>, requests: readonly string[]) {
+  constructor(
+    n: number,
+    kind: CheckpointKind,
+    triggeredAt: number,
+    subtasks: Iterable<string>,
+    requests: readonly string[],
+  ) {
     this.n = n
     this.kind = kind
     this.triggeredAt = triggeredAt
@@ -59,7 +65,8 @@ export class PendingCheckpoint {
   }
 
   move(to: PendingPhase): void {
-    if (!LEGAL[this.#phase].includes(to)) throw new IllegalTransitionError('pending checkpoint', this.#phase, to, this.n)
+    if (!LEGAL[this.#phase].includes(to))
+      throw new IllegalTransitionError('pending checkpoint', this.#phase, to, this.n)
     this.#phase = to
   }
 }

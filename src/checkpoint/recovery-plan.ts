@@ -10,8 +10,8 @@
  * A fresh run of a job whose last one was not finished first finishes the commits of its latest checkpoint: they were promised.
  */
 import type { CommitPermit } from '../core/connector.ts'
-import { commitPermit } from './commit-permit.ts'
 import type { RecoveryFacts } from './checkpoint-store.ts'
+import { commitPermit } from './commit-permit.ts'
 import type { CompletedCheckpoint } from './completed-checkpoint.ts'
 
 /** Commits that a completed checkpoint promised. */
@@ -40,8 +40,6 @@ export interface RecoveryRequest {
   readonly fresh: boolean
   /** Id for a new run. */
   readonly newRun: string
-  /** True for the second and later attempts in one process: an end written by ourselves does not stop us. */
-  readonly restarting: boolean
 }
 
 export function planRecovery(facts: RecoveryFacts, request: RecoveryRequest): RecoveryPlan {
@@ -51,10 +49,11 @@ export function planRecovery(facts: RecoveryFacts, request: RecoveryRequest): Re
     latest !== undefined && latest.n > facts.confirmed
       ? { permit: commitPermit(latest.n, facts.confirmed), checkpoint: latest }
       : undefined
-  if (facts.attempt === undefined) return { type: 'start', run: request.newRun, attempt, commitAgain: undefined }
-  if (request.fresh && !request.restarting) return { type: 'start', run: request.newRun, attempt, commitAgain }
+  if (facts.attempt === undefined)
+    return { type: 'start', run: request.newRun, attempt, commitAgain: undefined }
+  if (request.fresh) return { type: 'start', run: request.newRun, attempt, commitAgain }
   const end = facts.job?.run === facts.attempt.run ? facts.job : undefined
-  if (end !== undefined && !request.restarting && (end.status === 'FINISHED' || end.status === 'CANCELED'))
+  if (end !== undefined && (end.status === 'FINISHED' || end.status === 'CANCELED'))
     return {
       type: 'ended',
       status: end.status,

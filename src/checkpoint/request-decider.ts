@@ -58,8 +58,10 @@ export class CheckpointRequestDecider {
     // The end of the job and a stop do not wait for the pause.
     const urgent = first !== undefined && (first.thenStop || first.kind === 'final')
     if (first === undefined && !this.#periodicDue) return { type: 'none' }
-    if (inFlight >= this.#maxConcurrent && !(urgent && inFlight < this.#maxConcurrent + 1)) return { type: 'none' }
-    const pauseLeft = this.#lastEnd + this.#minPauseMs - now
+    if (inFlight >= this.#maxConcurrent && !(urgent && inFlight < this.#maxConcurrent + 1))
+      return { type: 'none' }
+    // A clock that was set back must not make the pause longer.
+    const pauseLeft = Math.min(this.#lastEnd + this.#minPauseMs - now, this.#minPauseMs)
     if (pauseLeft > 0 && !urgent) return { type: 'wait', delayMs: pauseLeft }
     if (first !== undefined) {
       this.#queue.shift()

@@ -41,6 +41,9 @@ const KEY_OF_VARIABLE: ReadonlyMap<string, OptionKey> = new Map(
 const SERVICE_LINK =
   /^MILLRACE_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/
 
+/** Read by the runtime in fault tests (runtime/fault-points.ts); no option, so that no file can hold it. */
+const FAULT_POINT_VARIABLE = 'MILLRACE_FAULT_POINT'
+
 /**
  * Settings of the environment: the shared names such as KAFKA_BROKERS first, then `MILLRACE_…`, which beats them.
  * An empty variable counts as not set, since composed environments cannot leave one out.
@@ -57,7 +60,7 @@ export function settingsOfEnvironment(environment: Readonly<Record<string, strin
   for (const [name, input] of Object.entries(environment)) {
     if (!name.startsWith('MILLRACE_') || !input) continue
     const key = KEY_OF_VARIABLE.get(name)
-    if (key === undefined && SERVICE_LINK.test(name)) continue
+    if (key === undefined && (SERVICE_LINK.test(name) || name === FAULT_POINT_VARIABLE)) continue
     own.push({ key: key ?? name, input, origin: 'environment', source: `variable ${name}`, writtenAs: name })
   }
   return [...shared, ...own]

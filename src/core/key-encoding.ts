@@ -50,8 +50,7 @@ class KeyBuffer {
 
 const scratch = new KeyBuffer()
 
-const float = new Float64Array(1)
-const floatBytes = new DataView(float.buffer)
+const floatBytes = new DataView(new ArrayBuffer(8))
 
 function invalidKey(what: string, path: string, operatorName: string | undefined): MillraceError {
   const where = operatorName === undefined ? '' : `Operator '${operatorName}': `
@@ -108,8 +107,7 @@ function appendNumber(out: KeyBuffer, value: number): void {
     return
   }
   out.byte(DOUBLE_TAG)
-  float[0] = value
-  // DataView, not the machine's own order: the bytes are stored.
+  // By DataView, not in the machine's own order: the bytes are stored.
   floatBytes.setFloat64(0, value, true)
   for (let i = 0; i < 8; i++) out.byte(floatBytes.getUint8(i))
 }

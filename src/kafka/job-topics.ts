@@ -16,7 +16,7 @@ import { type CompletedCheckpoint, decodeCheckpoint, encodeCheckpoint } from '..
 import type { GroupOffset } from '../core/connector.ts'
 import type { World } from '../core/ports.ts'
 import { isMillraceError, KafkaError, MillraceError } from '../errors.ts'
-import { type KafkaCluster, KafkaCode } from './kafka-cluster.ts'
+import { type KafkaCluster, KafkaCode, type TopicDescription } from './kafka-cluster.ts'
 import { isChunkKey, TopicBlobStore } from './topic-blob-store.ts'
 import { FencedProducer, type LogEntry, readLog } from './topic-log.ts'
 import { coordinatorId, jobTopic } from './transactional-id.ts'
@@ -41,6 +41,8 @@ export class JobTopics implements CheckpointStore {
   readonly #options: JobTopicsOptions
   readonly #topic: string
   #producer: FencedProducer | undefined
+  /** Why there is no producer. */
+  #ended = 'this worker did not take the job over'
   /** Serialises transactions of the one producer. */
   #queue: Promise<unknown> = Promise.resolve()
 
@@ -77,10 +79,25 @@ export class JobTopics implements CheckpointStore {
       throw new MillraceError('MILLRACE_INVALID_OPTION', `topic ${this.#topic} has ${topic.partitions.length} partitions; the checkpoint topic must have one`, {
         remedy: 'Delete the topic if it holds nothing you need, or give the job another name.',
       })
-    const [policy] = await cluster.describeConfigs({ type: 'topic', name: this.#topic }, ['cleanup.policy'])
+    const configs = await cluster.describeConfigs({ type: 'topic', name: this.#topic }, ['cleanup.policy', 'min.insync.replicas'])
+    const policy = configs.find(({ name }) => name === 'cleanup.policy')
     if (policy !== undefined && policy.value !== 'compact')
       throw new MillraceError('MILLRACE_INVALID_OPTION', `topic ${this.#topic} has cleanup.policy ${policy.value}; the checkpoint topic must be compacted`, {
         remedy: `Set cleanup.policy=compact on ${this.#topic}.`,
+      })
+    if (topic !== undefined) await this.#checkReplication(topic, Number(configs.find(({ name }) => name === 'min.insync.replicas')?.value ?? 1))
+  }
+
+  /** A topic that somebody made by hand may keep the job's facts on fewer disks than the cluster could. */
+  async #checkReplication({ topic, partitions }: TopicDescription, minIsr: number): Promise<void> {
+    const { cluster, world, replicationFactor } = this.#options
+    const replicas = partitions[0]?.replicas.length ?? 0
+    const wanted = replicationFactor > 0 ? replicationFactor : Math.min(3, (await cluster.describeCluster()).brokers.length)
+    if (replicas < wanted)
+      world.logger.warn(`topic ${topic} has ${replicas} of ${wanted} replicas: the loss of a broker may lose the job's checkpoints`)
+    if (minIsr > replicas)
+      throw new MillraceError('MILLRACE_INVALID_OPTION', `topic ${topic} has min.insync.replicas ${minIsr} but ${replicas} replicas: nothing can be written to it`, {
+        remedy: `Lower min.insync.replicas of ${topic}, or add replicas.`,
       })
   }
 
@@ -155,7 +172,7 @@ export class JobTopics implements CheckpointStore {
 
   async #transaction(entries: readonly LogEntry[], offsets: readonly GroupOffset[]): Promise<CommitPointOutcome> {
     const producer = this.#producer
-    if (producer === undefined) return { type: 'unknown', reason: 'this worker did not take the job over' }
+    if (producer === undefined) return { type: 'unknown', reason: this.#ended }
     const groups = Map.groupBy(offsets, (offset) => offset.groupId)
     try {
       await producer.begin(entries, [...groups.keys()])
@@ -170,22 +187,29 @@ export class JobTopics implements CheckpointStore {
     } catch (error) {
       if (error instanceof KafkaError && error.brokerCode === KafkaCode.INVALID_TXN_STATE)
         return { type: 'refused', reason: `EndTxn answered ${error.brokerError}: the transaction was aborted` }
-      return { type: 'unknown', reason: messageOf(error) }
+      return this.#unknown(messageOf(error))
     }
   }
 
   /** Nothing was asked to commit yet: if our own abort succeeds, the commit point never happened. */
   async #giveUp(producer: FencedProducer, cause: unknown): Promise<CommitPointOutcome> {
     const reason = messageOf(cause)
-    if (isFenced(cause)) return { type: 'unknown', reason }
+    if (isFenced(cause)) return this.#unknown(reason)
     try {
       await producer.end('abort', END_TIMEOUT_MS)
       return { type: 'refused', reason }
     } catch (error) {
       // 48 under our own epoch: nothing is open, so nothing can commit.
       if (error instanceof KafkaError && error.brokerCode === KafkaCode.INVALID_TXN_STATE) return { type: 'refused', reason }
-      return { type: 'unknown', reason: `${reason}; and the abort: ${messageOf(error)}` }
+      return this.#unknown(`${reason}; and the abort: ${messageOf(error)}`)
     }
+  }
+
+  /** The transaction may still be open: writing more with this producer could commit it. Only a new take-over writes again. */
+  #unknown(reason: string): CommitPointOutcome {
+    this.#producer = undefined
+    this.#ended = `the outcome of an earlier write is unknown: ${reason}`
+    return { type: 'unknown', reason }
   }
 }
 

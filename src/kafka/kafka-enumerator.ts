@@ -81,8 +81,11 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
       if (missing.length > 0)
         throw new MillraceError('MILLRACE_TOPIC_MISSING', `source ${this.#context.uid}: no such topic: ${missing.join(', ')}`, { details: { topics: missing } })
     } else {
-      described = (await cluster.describeTopics()).filter((d) => !d.internal && topicPattern.test(d.topic))
-      topicPattern.lastIndex = 0
+      described = (await cluster.describeTopics()).filter((d) => {
+        // With the flags g or y, `test` would begin where the last match ended.
+        topicPattern.lastIndex = 0
+        return !d.internal && topicPattern.test(d.topic)
+      })
     }
     if (partitions !== undefined) {
       return partitions.map((partition) => {
@@ -98,13 +101,12 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
   async #resolve(found: readonly Found[], initializer: OffsetsInitializer): Promise<KafkaSplit[]> {
     if (found.length === 0) return []
     const start = await this.#offsets(found, initializer)
-    const stop = this.#options.bounded === undefined ? undefined : await this.#offsets(found, this.#options.bounded)
+    const { bounded } = this.#options
+    if (bounded !== undefined) checkAllNamed(found, bounded)
+    const stop = bounded === undefined ? undefined : await this.#offsets(found, bounded)
     return found.map((partition) => {
       const id = splitId(partition)
-      const from = start.get(id)
-      if (from === undefined)
-        throw new MillraceError('MILLRACE_INVALID_OPTION', `startingOffsets name no offset for ${id}`)
-      return this.#split(partition, from, stop?.get(id))
+      return this.#split(partition, start.get(id) as bigint, stop?.get(id))
     })
   }
 
@@ -222,4 +224,13 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
   async close(): Promise<void> {
     this.#closed = true
   }
+}
+
+/** A partition without a stop position of its own would be read to nowhere, or not at all: both are surprises. */
+function checkAllNamed(found: readonly TopicPartition[], bounded: OffsetsInitializer): void {
+  const { spec } = bounded
+  if (spec.kind !== 'offsets') return
+  const unnamed = found.filter((p) => spec.offsets[p.topic]?.[p.partition] === undefined)
+  if (unnamed.length > 0)
+    throw new MillraceError('MILLRACE_INVALID_OPTION', `bounded: OffsetsInitializer.offsets names no offset for ${unnamed.map(splitId).join(', ')}`)
 }

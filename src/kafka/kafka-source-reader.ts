@@ -42,6 +42,8 @@ interface OpenSplit extends FetchedSplit {
   /** The cursor stands on a record that waits for its schema. */
   held: boolean
   finished: boolean
+  /** Go out with the next records of this split: its position covers them. */
+  deadLetters: DeadLetterRecord[]
   /** The stop position relative to the batch whose base offset is `stopBase`: compared per record without 64-bit arithmetic. */
   stopBase: bigint
   stopDelta: number
@@ -60,7 +62,6 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
   #wake: (() => void) | undefined
   #preparing: Promise<void> | undefined
   #warnedNull = false
-  #deadLetters: DeadLetterRecord[] = []
 
   constructor(options: KafkaReaderOptions<T>, context: SourceReaderContext) {
     this.#options = options
@@ -107,6 +108,7 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
       position,
       held: false,
       finished: isSplitFinished(split),
+      deadLetters: [],
       stopBase: -1n,
       stopDelta: Number.POSITIVE_INFINITY,
     }
@@ -171,12 +173,12 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
       this.#fetcher.pump()
     }
     if (split.stop !== undefined && split.position >= split.stop) this.#finish(split)
-    if (values.length === 0 && this.#deadLetters.length === 0) return undefined
+    const letters = split.deadLetters
+    if (values.length === 0 && letters.length === 0) return undefined
     this.#context.recordsIn.inc(values.length)
     const vector = recordVector(values, timestamps)
-    if (this.#deadLetters.length === 0) return { splitId: split.split.id, vector }
-    const letters = this.#deadLetters
-    this.#deadLetters = []
+    if (letters.length === 0) return { splitId: split.split.id, vector }
+    split.deadLetters = []
     return {
       splitId: split.split.id,
       vector,
@@ -338,7 +340,7 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
       return
     }
     world.metrics.counter('source_dead_letters').inc()
-    this.#deadLetters.push(deadLetterOf(record, error, world.clock.now()))
+    split.deadLetters.push(deadLetterOf(record, error, world.clock.now()))
   }
 
   async #partitionError(fetched: FetchedSplit, answer: FetchedPartition): Promise<void> {
@@ -381,7 +383,14 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
     this.#context.world.metrics.counter('source_data_loss').inc()
     this.#context.world.logger.warn(`${lost}; going on at ${onDataLoss} offset ${to}`)
     open.fetchOffset = to
-    if (open.buffers.length === 0 && !open.decoding) open.position = to
+    // Answers that are still to be decoded come from before the gap, or from before the log was cut: they move the position themselves.
+    if (open.buffers.length > 0 || open.decoding) return
+    open.position = to
+    if (open.stop !== undefined && to >= open.stop) {
+      open.position = open.stop
+      this.#finish(open)
+      this.#signal()
+    }
   }
 
   available(): Promise<void> {

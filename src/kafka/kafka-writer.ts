@@ -4,6 +4,7 @@
  * aborted → it goes on in the same transaction.
  */
 import type { SinkWriterContext, TwoPhaseSinkWriter } from '../core/connector.ts'
+import { deadline } from '../core/deadline.ts'
 import type { RecordVector } from '../core/element.ts'
 import { KafkaError, MillraceError, SerializationError } from '../errors.ts'
 import { BatchProducer } from './batch-producer.ts'
@@ -30,6 +31,8 @@ interface KnownTopic {
   readonly asOf: number
 }
 
+/** How long `close` waits for requests on their way. */
+const CLOSE_MS = 1_000
 /** Milliseconds after which a topic's number of partitions is looked up again. */
 const TOPIC_REFRESH_MS = 60_000
 
@@ -45,6 +48,9 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
   #waiters: (() => void)[] = []
   #failure: unknown
   #closed = false
+  /** Requests that may begin or extend a transaction, on their way. */
+  #calls = 0
+  #quiet: (() => void) | undefined
 
   constructor(options: KafkaWriterOptions<T>) {
     this.#options = options
@@ -52,12 +58,17 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
     this.#slots = leases === undefined ? undefined : new TransactionSlots(leases)
     this.#keyless = new KeylessPartitioner(context.info.subtaskIndex)
     this.#producer = new BatchProducer({
-      cluster,
+      cluster: {
+        leaderOf: (topic, partition) => cluster.leaderOf(topic, partition),
+        produce: (request) => this.#calling(() => cluster.produce(request)),
+        describeProducers: (partition) => cluster.describeProducers(partition),
+        listOffsets: (partitions, at, isolation) => cluster.listOffsets(partitions, at, isolation),
+      },
       acks,
       compression: sink.compression ?? 'none',
       beforeFirst: async (partitions) => {
         const slot = this.#open
-        if (slot !== undefined) await cluster.addPartitionsToTxn(slot.identity, partitions)
+        if (slot !== undefined) await this.#calling(() => cluster.addPartitionsToTxn(slot.identity, partitions))
       },
     })
   }
@@ -66,6 +77,18 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
     const { sink } = this.#options
     await sink.value.open?.()
     if (typeof sink.topic === 'string') await this.#lookUp(sink.topic)
+  }
+
+  /** A request that changes a log or a transaction: never after `close`, nor after a silence in which another worker may have taken over. */
+  async #calling<R>(call: () => Promise<R>): Promise<R> {
+    if (this.#closed) throw this.#failure
+    this.#options.assertAlive()
+    this.#calls++
+    try {
+      return await call()
+    } finally {
+      if (--this.#calls === 0) this.#quiet?.()
+    }
   }
 
   write(vector: RecordVector<T>): void | Promise<void> {
@@ -106,10 +129,15 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
         topic = (sink.topic as (value: T) => string)(value)
         known = this.#topics.get(topic)
       }
-      if (known === undefined || now - known.asOf > TOPIC_REFRESH_MS)
+      if (known === undefined || now - known.asOf > TOPIC_REFRESH_MS) {
+        context.recordsOut.inc(i - from)
         return this.#lookUp(topic).then(() => this.#append(vector, i))
+      }
       const preparing = serde.prepareSerialize?.(value, topic)
-      if (preparing !== undefined) return preparing.then(() => this.#append(vector, i))
+      if (preparing !== undefined) {
+        context.recordsOut.inc(i - from)
+        return preparing.then(() => this.#append(vector, i))
+      }
       const bytes = this.#serialize(value, topic)
       const key = keyOf === undefined ? null : keyBytes(keyOf(value))
       const partition =
@@ -238,10 +266,18 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
     for (const wake of waiters) wake()
   }
 
-  close(): void {
+  /** Waits a moment for requests on their way: one that arrived later would begin the transaction again that the end of the job aborts. */
+  async close(): Promise<void> {
     this.#closed = true
     this.#failure ??= new MillraceError('MILLRACE_ATTEMPT_LOST', 'the sink is closed')
     this.#wake()
+    if (this.#calls === 0) return
+    const quiet = new Promise<void>((resolve) => {
+      this.#quiet = resolve
+    })
+    const wait = deadline(this.#options.context.world.timers, CLOSE_MS)
+    await Promise.race([quiet, wait.expired])
+    wait.cancel()
   }
 }
 

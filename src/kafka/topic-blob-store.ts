@@ -65,7 +65,12 @@ export class TopicBlobStore implements BlobStore {
   }
 
   async get(handle: StateHandle): Promise<Uint8Array> {
-    if (handle.kind === 'inline') return Buffer.from(handle.bytes, 'base64')
+    if (handle.kind === 'inline') {
+      const bytes = Buffer.from(handle.bytes, 'base64')
+      if (bytes.length !== handle.size)
+        throw new StateLostError('MILLRACE_STATE_LOST', `an inline snapshot in topic ${this.#topic} is damaged: it has ${bytes.length} bytes instead of ${handle.size}`)
+      return bytes
+    }
     if (handle.kind !== 'topic')
       throw new StateLostError('MILLRACE_STATE_LOST', `state lies in ${handle.path} under state.checkpoints.dir, but state.backend is jobmanager`, {
         remedy: 'Start the job with the state.backend and state.checkpoints.dir that wrote the checkpoint.',

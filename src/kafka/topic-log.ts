@@ -2,8 +2,8 @@
  * The checkpoint topic as a keyed log: one partition, compacted. Reads everything up to a fence, writes by the coordinator's fenced producer.
  */
 import type { World } from '../core/ports.ts'
-import { MillraceError } from '../errors.ts'
-import { type GroupOffsetCommit, type IsolationLevel, type KafkaCluster, KafkaCode, type ProducerIdentity } from './kafka-cluster.ts'
+import { isMillraceError, MillraceError } from '../errors.ts'
+import { type FetchedPartition, type GroupOffsetCommit, type IsolationLevel, type KafkaCluster, KafkaCode, type ProducerIdentity } from './kafka-cluster.ts'
 import { RecordBatchReader } from './record-batch.ts'
 import { type BatchProducerFields, NO_PRODUCER, RecordBatchBuilder } from './record-batch-builder.ts'
 
@@ -16,6 +16,9 @@ export interface LogEntry {
 /** Largest batch written: below the brokers' default limit of 1 MiB. */
 const MAX_BATCH_BYTES = 1_000_000
 const FETCH_BYTES = 4 << 20
+/** Milliseconds between two tries while the log cannot be read, and how long that may go on. */
+const RETRY_MS = 50
+const RETRY_FOR_MS = 60_000
 
 /** Reads `topic` partition 0 from its start to its end as it is now; later entries of a key win, deleted ones are left out. */
 export async function readLog(
@@ -34,9 +37,14 @@ export async function readLog(
   let position = start?.offset ?? 0n
   const reader = new RecordBatchReader(topic, 0)
   let maxBytes = FETCH_BYTES
+  let lastAnswerAt = world.clock.now()
   while (position < end) {
-    const [answer] = await cluster.fetch({ isolation: 'read_committed', partitions: [{ topic, partition: 0, offset: position, maxBytes }], maxWaitMs: 100, minBytes: 1, maxBytes })
-    if (answer === undefined || answer.errorCode === KafkaCode.NOT_LEADER) continue
+    const answer = await fetchOne(cluster, topic, position, maxBytes, world.clock.now() - lastAnswerAt < RETRY_FOR_MS)
+    if (answer === undefined || answer.errorCode === KafkaCode.NOT_LEADER) {
+      await world.timers.sleep(RETRY_MS)
+      continue
+    }
+    lastAnswerAt = world.clock.now()
     if (answer.errorCode === KafkaCode.OFFSET_OUT_OF_RANGE) {
       position = answer.logStartOffset > position ? answer.logStartOffset : position
       continue
@@ -51,6 +59,17 @@ export async function readLog(
     }
     if (reader.truncated) maxBytes = Math.max(maxBytes * 2, reader.neededBytes)
     position = reader.nextOffset
+  }
+}
+
+/** Undefined = try again: the connection was lost, or the leader moved. */
+async function fetchOne(cluster: KafkaCluster, topic: string, offset: bigint, maxBytes: number, patient: boolean): Promise<FetchedPartition | undefined> {
+  try {
+    const [answer] = await cluster.fetch({ isolation: 'read_committed', partitions: [{ topic, partition: 0, offset, maxBytes }], maxWaitMs: 100, minBytes: 1, maxBytes })
+    return answer
+  } catch (error) {
+    if (patient && isMillraceError(error) && error.retriable) return undefined
+    throw error
   }
 }
 
@@ -93,8 +112,8 @@ export class FencedProducer {
 
   /** Begins a transaction with these entries. Throws before anything is decided. */
   async begin(entries: readonly LogEntry[], groupIds: readonly string[]): Promise<void> {
+    // A renewal that failed stays: without a new epoch there is no next transaction.
     await this.#renewing
-    this.#renewing = undefined
     const identity = this.#identity
     // Both go to the transaction coordinator, which takes one change of a transaction at a time.
     await this.#cluster.addPartitionsToTxn(identity, [{ topic: this.#topic, partition: 0 }])

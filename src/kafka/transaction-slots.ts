@@ -26,6 +26,9 @@ export interface TransactionSlot {
 
 export class TransactionSlots {
   readonly #slots: TransactionSlot[]
+  /** Aborted checkpoints that were not snapshotted here yet: an abort may come while the flush before the snapshot is under way. */
+  readonly #abortedEarly = new Set<number>()
+  #latestSnapshot = -1
 
   constructor(identities: readonly ProducerIdentity[]) {
     this.#slots = identities.map((identity) => ({ identity, state: 'Free', n: -1, heldBy: new Set(), openedAt: 0 }))
@@ -50,12 +53,17 @@ export class TransactionSlots {
     slot.n = n
   }
 
-  /** Snapshot n holds all prepared ones. */
+  /** Snapshot n holds all prepared ones; snapshots come in the order of their ids. One that was aborted already holds nothing. */
   hold(n: number): void {
+    this.#latestSnapshot = n
+    const dead = this.#abortedEarly.has(n)
+    for (const aborted of this.#abortedEarly) if (aborted <= n) this.#abortedEarly.delete(aborted)
+    if (dead) return
     for (const slot of this.#slots) if (slot.state === 'Prepared') slot.heldBy.add(n)
   }
 
   aborted(n: number): void {
+    if (n > this.#latestSnapshot) this.#abortedEarly.add(n)
     for (const slot of this.#slots) slot.heldBy.delete(n)
   }
 

@@ -6,7 +6,7 @@ import { encodeJobName } from '../core/job-name.ts'
 
 /** Leaves room for a user's prefix and the numbers below Kafka's 249 characters for names. */
 const JOB_BYTES = 80
-const UID_BYTES = 48
+const UID_BYTES = 44
 
 /** Everything before `.<subtask>.<slot>`. */
 export function transactionalIdPrefix(jobName: string, uid: string, userPrefix: string | undefined): string {

@@ -27,6 +27,12 @@ export interface JobTransactionsOptions {
   readonly defaultTimeoutMs: number
 }
 
+/** What `abortOpen` must know to be safe. */
+export interface AbortOptions {
+  readonly keep?: readonly string[]
+  readonly proveLeadership?: () => Promise<void>
+}
+
 /** Ids initialised at the same time: enough to hide latency, too few to press the coordinator. */
 const CONCURRENCY = 16
 
@@ -71,23 +77,30 @@ export class JobTransactions implements OutputTransactions {
     this.#ids = [...ids].sort()
     this.#observed = new Map()
     if (this.#ids.length === 0) return
-    for (const described of await cluster.describeTransactions(this.#ids))
+    for (const described of await cluster.describeTransactions(this.#ids)) {
       if (described.errorCode === KafkaCode.NONE) this.#observed.set(described.transactionalId, described)
+      // Only an id that does not exist may be initialised without a compare-and-set: nobody can hold it.
+      else if (described.errorCode !== KafkaCode.TRANSACTIONAL_ID_NOT_FOUND)
+        throw new MillraceError(
+          described.errorCode === KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED ? 'MILLRACE_KAFKA_UNAUTHORIZED' : 'MILLRACE_KAFKA_PROTOCOL',
+          `cannot describe transactional id ${described.transactionalId}: broker error ${described.errorCode} (needs DESCRIBE and WRITE on the id)`,
+          { details: { transactionalId: described.transactionalId, brokerCode: described.errorCode } },
+        )
+    }
   }
 
   async lease(): Promise<ReadonlyMap<string, readonly unknown[]>> {
     const { sinks, slots } = this.#options
     const identities = new Map<string, ProducerIdentity>()
     const timeouts = new Map(sinks.map((sink) => [sink.prefix, sink.transactionTimeoutMs]))
-    let aborted = 0
+    const aborted = await this.#stillOpen()
     await inParallel(this.#ids, async (id) => {
       const before = this.#observed.get(id)
       const { prefix, subtask, slot } = parseTransactionalId(id) as { prefix: string; subtask: number; slot: number }
       const sink = sinks.find((s) => s.prefix === prefix)
       const wanted = sink !== undefined && subtask < sink.parallelism && slot < slots
-      // Ids that nobody uses any more only matter while a transaction of theirs is open.
-      if (!wanted && before?.state !== 'Ongoing') return
-      if (before?.state === 'Ongoing') aborted++
+      // An id that nobody will use is fenced all the same: a worker of an earlier, wider attempt may wake and write with it.
+      if (!wanted && before === undefined) return
       identities.set(id, await this.#initialise(id, timeouts.get(prefix) ?? this.#options.defaultTimeoutMs, before))
     })
     if (aborted > 0)
@@ -101,6 +114,14 @@ export class JobTransactions implements OutputTransactions {
         ),
       )
     return leases
+  }
+
+  /** How many of the transactions seen open were not committed meanwhile, as a completed checkpoint promised. */
+  async #stillOpen(): Promise<number> {
+    const open = [...this.#observed.values()].filter(({ state }) => state === 'Ongoing')
+    if (open.length === 0) return 0
+    const now = await this.#options.cluster.describeTransactions(open.map(({ transactionalId: id }) => id))
+    return now.filter(({ state }) => state === 'Ongoing').length
   }
 
   async #initialise(id: string, transactionTimeoutMs: number, before: DescribedTransaction | undefined): Promise<ProducerIdentity> {
@@ -119,10 +140,17 @@ export class JobTransactions implements OutputTransactions {
     }
   }
 
-  async abortOpen(): Promise<void> {
+  /**
+   * `keep`: transactional ids of committables that are promised: they are never aborted.
+   * `proveLeadership` runs between looking and aborting and throws unless this worker leads: then what was seen is ours, and a later
+   * leader has another epoch, so that it cannot be hit.
+   */
+  async abortOpen({ keep = [], proveLeadership }: AbortOptions = {}): Promise<void> {
     if (this.#ids.length === 0) return
     const { cluster, world } = this.#options
-    for (const described of await cluster.describeTransactions(this.#ids)) {
+    const seen = await cluster.describeTransactions(this.#ids.filter((id) => !keep.includes(id)))
+    await proveLeadership?.()
+    for (const described of seen) {
       if (described.errorCode !== KafkaCode.NONE || described.state !== 'Ongoing') continue
       const { transactionalId: id, producerId, producerEpoch } = described
       try {

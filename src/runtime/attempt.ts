@@ -3,7 +3,11 @@
  */
 import type { SourceReader, SourceSplit, SubtaskInfo } from '../core/connector.ts'
 import type { CheckpointingMode } from '../core/constants.ts'
-import { buildExecutionGraph, downstreamSubtasks, type ExecutionChannel } from '../core/graph/execution-graph.ts'
+import {
+  buildExecutionGraph,
+  downstreamSubtasks,
+  type ExecutionChannel,
+} from '../core/graph/execution-graph.ts'
 import type { ChainedOperator, JobEdge, JobGraph, JobVertex } from '../core/graph/job-graph.ts'
 import { keyGroupRangeOf } from '../core/graph/key-groups.ts'
 import type { ChainOutput } from '../core/operators/chain-output.ts'
@@ -16,6 +20,7 @@ import { SourceWatermarker } from '../core/time/source-watermarker.ts'
 import type { WatermarkStrategy } from '../core/time/watermarks.ts'
 import { ChainDriver } from './chain-driver.ts'
 import { LocalChannel } from './channel.ts'
+import type { FaultHook } from './fault-points.ts'
 import { GateInput } from './gate-input.ts'
 import { InputGate } from './input-gate.ts'
 import { RecordWriter } from './record-writer.ts'
@@ -38,7 +43,11 @@ export interface AttemptOptions {
   readonly mode: CheckpointingMode
   readonly checkpointingEnabled: boolean
   readonly storage: SnapshotStorage
-  readonly createBackend: (options: { range: KeyGroupRange; maxParallelism: number; operatorName: string }) => KeyedStateBackend
+  readonly createBackend: (options: {
+    range: KeyGroupRange
+    maxParallelism: number
+    operatorName: string
+  }) => KeyedStateBackend
   readonly restored: RestoredState | undefined
   /** Splits of each source by uid, with their positions. */
   readonly splits: ReadonlyMap<string, readonly SourceSplit[]>
@@ -47,6 +56,7 @@ export interface AttemptOptions {
   readonly onFailure: (task: Task, error: unknown) => void
   /** All input of the task was handled to its end. */
   readonly onEndOfData: (taskId: string) => void
+  readonly fault?: FaultHook | undefined
 }
 
 /** Id of a subtask in acknowledgements. */
@@ -87,7 +97,8 @@ export class Attempt {
   async deploy(): Promise<void> {
     for (const channel of this.#execution.channels) this.#channels.set(channel, new LocalChannel())
     for (const vertex of this.#options.graph.vertices.toReversed())
-      for (let subtask = 0; subtask < vertex.parallelism; subtask++) this.tasks.unshift(this.#task(vertex, subtask))
+      for (let subtask = 0; subtask < vertex.parallelism; subtask++)
+        this.tasks.unshift(this.#task(vertex, subtask))
     for (const task of this.tasks.toReversed()) await task.open()
   }
 
@@ -109,15 +120,18 @@ export class Attempt {
   async cancel(): Promise<void> {
     const results = await Promise.allSettled(this.tasks.map((task) => task.cancel(CANCEL_GRACE_MS)))
     for (const result of results)
-      if (result.status === 'rejected') this.#options.world.logger.warn('closing an operator failed', { error: result.reason })
+      if (result.status === 'rejected')
+        this.#options.world.logger.warn('closing an operator failed', { error: result.reason })
   }
 
   #task(vertex: JobVertex, subtask: number): Task {
     const { world, graph, storage, acknowledger, restored, onFailure, onEndOfData } = this.#options
     const id = subtaskId(vertex.id, subtask)
-    const name = vertex.parallelism === 1 ? vertex.name : `${vertex.name} (${subtask + 1}/${vertex.parallelism})`
+    const name =
+      vertex.parallelism === 1 ? vertex.name : `${vertex.name} (${subtask + 1}/${vertex.parallelism})`
     const writers = new Map<JobEdge, RecordWriter>()
-    for (const edge of graph.edges.filter((e) => e.from === vertex.id)) writers.set(edge, this.#writer(edge, subtask))
+    for (const edge of graph.edges.filter((e) => e.from === vertex.id))
+      writers.set(edge, this.#writer(edge, subtask))
     const backends = vertex.operators.map((operator) => this.#backend(vertex, operator, subtask))
     let task: Task
     const fail = (error: unknown): void => task.fail(error)
@@ -129,25 +143,36 @@ export class Attempt {
         output,
         vectorSize: VECTOR_SIZE,
         keyedState: backends[index],
-        keyGroups: backends[index] === undefined ? undefined : keyGroupRangeOf(subtask, vertex.maxParallelism, vertex.parallelism),
+        keyGroups:
+          backends[index] === undefined
+            ? undefined
+            : keyGroupRangeOf(subtask, vertex.maxParallelism, vertex.parallelism),
         maxParallelism: vertex.maxParallelism,
         requestProcessingTime: (time) => task.requestProcessingTime(index, time),
         fail,
       }),
       outside: (index, sideOutput) =>
-        [...writers].filter(([edge]) => edge.fromOperator === index && edge.sideOutput === sideOutput).map(([, writer]) => outputOf(writer)),
+        [...writers]
+          .filter(([edge]) => edge.fromOperator === index && edge.sideOutput === sideOutput)
+          .map(([, writer]) => outputOf(writer)),
       outsideTags: (index) =>
-        [...writers.keys()].flatMap((edge) => (edge.fromOperator === index && edge.sideOutput !== undefined ? [edge.sideOutput] : [])),
+        [...writers.keys()].flatMap((edge) =>
+          edge.fromOperator === index && edge.sideOutput !== undefined ? [edge.sideOutput] : [],
+        ),
       restored: (index) => this.#restore(vertex.operators[index] as ChainedOperator, subtask),
     })
     const head = vertex.operators[0] as ChainedOperator
     const restoredEnd = restored?.operator(head.uid)?.ended === true
     const driver = new ChainDriver(chain, [...writers.values()], restoredEnd, () => onEndOfData(id))
-    const source = head.node.kind === 'source' ? this.#source(vertex, head, subtask, driver, () => task.wake()) : undefined
+    const source =
+      head.node.kind === 'source' ? this.#source(vertex, head, subtask, driver, () => task.wake()) : undefined
     const checkpointer = new SubtaskCheckpointer({
       subtaskId: id,
       subtaskIndex: subtask,
-      operators: vertex.operators.map((operator, index) => ({ uid: operator.uid, keyedState: backends[index] })),
+      operators: vertex.operators.map((operator, index) => ({
+        uid: operator.uid,
+        keyedState: backends[index],
+      })),
       chain,
       driver,
       storage,
@@ -155,6 +180,7 @@ export class Attempt {
       world,
       splits: source === undefined ? undefined : (n) => source.reader.snapshot(n),
       fail,
+      fault: this.#options.fault,
     })
     const input: TaskInput = source ?? this.#gate(vertex, subtask, driver, checkpointer, () => task.wake())
     task = new Task({ id, name, chain, input, driver, checkpointer, world, onFailure })
@@ -163,7 +189,14 @@ export class Attempt {
 
   #info(vertex: JobVertex, operator: ChainedOperator, subtaskIndex: number): SubtaskInfo {
     const { jobName, attempt } = this.#options
-    return { jobName, operatorName: operator.name, uid: operator.uid, subtaskIndex, parallelism: vertex.parallelism, attempt }
+    return {
+      jobName,
+      operatorName: operator.name,
+      uid: operator.uid,
+      subtaskIndex,
+      parallelism: vertex.parallelism,
+      attempt,
+    }
   }
 
   #worldOf(operator: ChainedOperator, subtask: number): World {
@@ -218,12 +251,23 @@ export class Attempt {
     }
   }
 
-  #source(vertex: JobVertex, head: ChainedOperator, subtask: number, driver: ChainDriver, wake: () => void): SourceInput {
+  #source(
+    vertex: JobVertex,
+    head: ChainedOperator,
+    subtask: number,
+    driver: ChainDriver,
+    wake: () => void,
+  ): SourceInput {
     const { node } = head
     if (node.kind !== 'source') throw new TypeError('not a source')
     const world = this.#worldOf(head, subtask)
     const info = this.#info(vertex, head, subtask)
-    const reader = node.source.createReader({ info, world, vectorSize: VECTOR_SIZE, recordsIn: this.#counter(head, subtask, 'records_in') })
+    const reader = node.source.createReader({
+      info,
+      world,
+      vectorSize: VECTOR_SIZE,
+      recordsIn: this.#counter(head, subtask, 'records_in'),
+    })
     const strategy = node.watermarks as WatermarkStrategy<unknown> | undefined
     const watermarker = strategy === undefined ? undefined : new SourceWatermarker<unknown>(strategy, info)
     const splits = this.#options.splits.get(head.uid) ?? []
@@ -240,9 +284,17 @@ export class Attempt {
     return new SourceInput(reader, watermarker, driver, world, wake)
   }
 
-  #gate(vertex: JobVertex, subtask: number, driver: ChainDriver, checkpointer: SubtaskCheckpointer, wake: () => void): GateInput {
+  #gate(
+    vertex: JobVertex,
+    subtask: number,
+    driver: ChainDriver,
+    checkpointer: SubtaskCheckpointer,
+    wake: () => void,
+  ): GateInput {
     const { graph, mode } = this.#options
-    const channels = this.#execution.channels.filter(({ to }) => to.vertex === vertex.id && to.subtask === subtask)
+    const channels = this.#execution.channels.filter(
+      ({ to }) => to.vertex === vertex.id && to.subtask === subtask,
+    )
     const gate = new InputGate(
       channels.map((channel) => ({
         channel: this.#channels.get(channel) as LocalChannel,

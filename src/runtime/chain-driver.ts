@@ -20,7 +20,12 @@ export class ChainDriver {
   readonly #ended: Set<number>
   #endOfData = false
 
-  constructor(chain: OperatorChain, writers: readonly RecordWriter[], restoredEnd: boolean, onEndOfData: () => void) {
+  constructor(
+    chain: OperatorChain,
+    writers: readonly RecordWriter[],
+    restoredEnd: boolean,
+    onEndOfData: () => void,
+  ) {
     this.#chain = chain
     this.#writers = writers
     this.#onEndOfData = onEndOfData

@@ -2,13 +2,27 @@
  * Does what the coordinator answers: sets timers, triggers tasks, writes the commit point, commits output, confirms, discards.
  * Each outcome goes back into `coordinator.handle`; nothing is decided here.
  */
-import { CheckpointCoordinator, type CoordinatorConfig, type CoordinatorEffect, type CoordinatorEvent } from '../checkpoint/coordinator.ts'
+
 import type { CheckpointStore, JobRecord } from '../checkpoint/checkpoint-store.ts'
-import { CHECKPOINT_FORMAT, type CompletedCheckpoint, encodeCheckpoint, handlesOf, type OperatorShape, type OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
+import {
+  CHECKPOINT_FORMAT,
+  type CompletedCheckpoint,
+  encodeCheckpoint,
+  handlesOf,
+  type OperatorShape,
+  type OperatorSubtaskState,
+} from '../checkpoint/completed-checkpoint.ts'
+import {
+  CheckpointCoordinator,
+  type CoordinatorConfig,
+  type CoordinatorEffect,
+  type CoordinatorEvent,
+} from '../checkpoint/coordinator.ts'
 import type { CommitPermit, Committer, GroupOffset, Source } from '../core/connector.ts'
 import type { CheckpointKind } from '../core/element.ts'
 import type { TimerHandle, World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
+import type { FaultHook } from './fault-points.ts'
 import type { AttemptStorage, StateStorage } from './state-storage.ts'
 import type { Task } from './task.ts'
 
@@ -32,6 +46,7 @@ export interface CheckpointDriverOptions {
   /** Confirmed(n) is durable, together with `end` if there was one. */
   readonly onConfirmed: (n: number, end: JobRecord | undefined) => void
   readonly onFailure: (error: unknown) => void
+  readonly fault?: FaultHook | undefined
 }
 
 /** Somebody waits for a checkpoint. */
@@ -81,7 +96,13 @@ export class CheckpointDriver {
 
   decline(n: number, subtask: string, error: unknown): void {
     this.#lastDeclined = error
-    this.#handle({ type: 'Declined', n, subtask, reason: error instanceof Error ? error.message : String(error), now: this.#now() })
+    this.#handle({
+      type: 'Declined',
+      n,
+      subtask,
+      reason: error instanceof Error ? error.message : String(error),
+      now: this.#now(),
+    })
   }
 
   /** No trigger and no timer after this; resolves when a commit point or commit that had begun is over. */
@@ -90,7 +111,13 @@ export class CheckpointDriver {
     for (const timer of this.#timers.values()) timer.cancel()
     this.#timers.clear()
     while (this.#busy.size > 0) await Promise.allSettled([...this.#busy])
-    for (const request of this.#requests.values()) request.reject(new MillraceError('MILLRACE_CHECKPOINT_FAILED', 'the attempt ended before the checkpoint was complete'))
+    for (const request of this.#requests.values())
+      request.reject(
+        new MillraceError(
+          'MILLRACE_CHECKPOINT_FAILED',
+          'the attempt ended before the checkpoint was complete',
+        ),
+      )
     this.#requests.clear()
   }
 
@@ -148,6 +175,7 @@ export class CheckpointDriver {
         this.#track(this.#commit(effect.n, effect.permit, effect.states))
         return
       case 'NotifyComplete':
+        this.#options.fault?.('before-notify')
         for (const task of tasks) task.notifyComplete(effect.n)
         return
       case 'NotifyAborted':
@@ -155,6 +183,7 @@ export class CheckpointDriver {
         for (const task of tasks) task.notifyAborted(effect.n)
         return
       case 'NotifyConfirmed':
+        this.#options.fault?.('after-confirm')
         for (const task of tasks) task.notifyConfirmed(effect.n)
         return
       case 'WriteConfirmed': {
@@ -183,7 +212,9 @@ export class CheckpointDriver {
         return
       case 'FailAttempt':
         this.#options.onFailure(
-          new MillraceError('MILLRACE_CHECKPOINT_FAILED', effect.reason, { cause: effect.cause ?? this.#lastDeclined }),
+          new MillraceError('MILLRACE_CHECKPOINT_FAILED', effect.reason, {
+            cause: effect.cause ?? this.#lastDeclined,
+          }),
         )
         return
       case 'EndAttempt':
@@ -205,7 +236,12 @@ export class CheckpointDriver {
     const { run, attempt, store, operators, world } = this.#options
     const expired = expiredCommittable(states, this.#now())
     if (expired !== undefined) {
-      this.#handle({ type: 'CommitPointRefused', n, reason: `${expired} is past its deadline: the broker may have given it up`, now: this.#now() })
+      this.#handle({
+        type: 'CommitPointRefused',
+        n,
+        reason: `${expired} is past its deadline: the broker may have given it up`,
+        now: this.#now(),
+      })
       return
     }
     const checkpoint: CompletedCheckpoint = {
@@ -224,13 +260,20 @@ export class CheckpointDriver {
     try {
       await this.#options.attemptStorage.writeMetadata?.(n, Buffer.from(encodeCheckpoint(checkpoint)))
     } catch (error) {
-      this.#handle({ type: 'CommitPointRefused', n, reason: `its metadata could not be written: ${error instanceof Error ? error.message : String(error)}`, now: this.#now() })
+      this.#handle({
+        type: 'CommitPointRefused',
+        n,
+        reason: `its metadata could not be written: ${error instanceof Error ? error.message : String(error)}`,
+        now: this.#now(),
+      })
       return
     }
+    this.#options.fault?.('before-commit-point')
     const outcome = await store.commitPoint(checkpoint, this.#groupOffsets(states))
     const now = this.#now()
     switch (outcome.type) {
       case 'written':
+        this.#options.fault?.('after-commit-point')
         this.#retained.set(n, checkpoint)
         world.metrics.histogram('checkpoint_duration_ms').record(now - triggeredAt)
         this.#handle({ type: 'CommitPointWritten', n, now })
@@ -255,10 +298,15 @@ export class CheckpointDriver {
   }
 
   #commit(n: number, permit: CommitPermit, states: readonly OperatorSubtaskState[]): Promise<void> {
-    const committed = this.#commits.then(() => commitAll(this.#options.committers, permit, states))
+    const committed = this.#commits.then(() =>
+      commitAll(this.#options.committers, permit, states, this.#options.fault),
+    )
     this.#commits = committed.catch(() => undefined)
     return committed.then(
-      () => this.#handle({ type: 'Committed', n, now: this.#now() }),
+      () => {
+        this.#options.fault?.('before-confirm')
+        this.#handle({ type: 'Committed', n, now: this.#now() })
+      },
       (error: unknown) => this.#handle({ type: 'CommitFailed', n, error, now: this.#now() }),
     )
   }
@@ -287,6 +335,7 @@ export async function commitAll(
   committers: ReadonlyMap<string, Committer<unknown>>,
   permit: CommitPermit,
   states: readonly OperatorSubtaskState[],
+  fault?: FaultHook,
 ): Promise<void> {
   await Promise.all(
     states.map(async (state) => {
@@ -296,15 +345,23 @@ export async function commitAll(
         throw new MillraceError(
           'MILLRACE_STATE_NOT_RESTORED',
           `checkpoint ${permit.checkpointId} holds uncommitted output of sink '${state.uid}', which the job does not have any more`,
-          { remedy: 'Start the job once more with that sink so that its output is committed, then remove it.' },
+          {
+            remedy: 'Start the job once more with that sink so that its output is committed, then remove it.',
+          },
         )
+      fault?.('before-end-txn')
       await committer.commit(permit, state.committables)
+      fault?.('after-end-txn')
     }),
   )
 }
 
 /** Deletes what the checkpoint names, then the checkpoint itself. */
-export async function discardCheckpoint(checkpoint: CompletedCheckpoint, storage: StateStorage, store: CheckpointStore): Promise<void> {
+export async function discardCheckpoint(
+  checkpoint: CompletedCheckpoint,
+  storage: StateStorage,
+  store: CheckpointStore,
+): Promise<void> {
   for (const handle of handlesOf(checkpoint)) await storage.discard(handle)
   await storage.discardMetadata?.(checkpoint.run, checkpoint.n)
   await store.forget(checkpoint.run, checkpoint.n)
@@ -321,7 +378,8 @@ function expiredCommittable(states: readonly OperatorSubtaskState[], now: number
   for (const state of states)
     for (const committable of state.committables ?? []) {
       const { deadline, transactionalId } = committable as { deadline?: unknown; transactionalId?: unknown }
-      if (typeof deadline === 'number' && deadline <= now) return `output of sink '${state.uid}' (${String(transactionalId)})`
+      if (typeof deadline === 'number' && deadline <= now)
+        return `output of sink '${state.uid}' (${String(transactionalId)})`
     }
   return undefined
 }

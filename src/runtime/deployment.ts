@@ -5,11 +5,11 @@ import { readFile } from 'node:fs/promises'
 import type { JobClient, JobExecutionResult } from '../api/job-client.ts'
 import type { JobExecutor, JobSubmission } from '../api/job-executor.ts'
 import { getLaunchSettings, type LaunchSettings } from '../api/launch-settings.ts'
-import type { CheckpointStore, OutputTransactions } from '../checkpoint/checkpoint-store.ts'
 import type { BlobStore } from '../checkpoint/checkpoint-storage.ts'
+import type { CheckpointStore, OutputTransactions } from '../checkpoint/checkpoint-store.ts'
 import type { Leadership } from '../checkpoint/leadership.ts'
-import { type Config, loadConfig } from '../config.ts'
 import { jobSettings } from '../config/job-settings.ts'
+import { type Config, loadConfig } from '../config.ts'
 import { JobStatus } from '../core/constants.ts'
 import { formatError } from '../core/error-report.ts'
 import { explain } from '../core/graph/execution-graph.ts'
@@ -34,6 +34,7 @@ import { DirectoryCheckpointStorage } from '../state/directory-storage.ts'
 import { HeapKeyedStateBackend } from '../state/heap-backend.ts'
 import { MemoryBlobStore } from '../state/memory-blob-store.ts'
 import { decodeOperatorState, encodeOperatorState } from '../state/operator-state-codec.ts'
+import { FAULT_POINT_VARIABLE, faultHook } from './fault-points.ts'
 import { type JobEnd, JobMaster } from './job-master.ts'
 import { LocalLeadership } from './local-leadership.ts'
 import { openLog } from './logging.ts'
@@ -86,8 +87,16 @@ async function submit(submission: JobSubmission): Promise<JobClient> {
     screen = new StatusLine(process.stderr)
     screen.shareWith(process.stdout)
   }
-  const logger = (await openLog({ level: config.get('log.level'), format: config.get('log.format'), stream: screen, clock: REAL_CLOCK })).child({ job: jobName })
-  for (const finding of config.findings) finding.level === 'warning' ? logger.warn(finding.message) : logger.info(finding.message)
+  const logger = (
+    await openLog({
+      level: config.get('log.level'),
+      format: config.get('log.format'),
+      stream: screen,
+      clock: REAL_CLOCK,
+    })
+  ).child({ job: jobName })
+  for (const finding of config.findings)
+    finding.level === 'warning' ? logger.warn(finding.message) : logger.info(finding.message)
   for (const warning of graph.warnings) logger.warn(warning)
   return start(submission, graph, config, settings, launch, logger, screen)
 }
@@ -119,7 +128,9 @@ async function start(
   const metrics = new MetricRegistry()
   const world = realWorld(logger, metrics)
   const incarnation = world.random.uuid()
-  const usesKafka = graph.vertices.some((vertex) => vertex.operators.some(({ node }) => boundOf(node) !== undefined))
+  const usesKafka = graph.vertices.some((vertex) =>
+    vertex.operators.some(({ node }) => boundOf(node) !== undefined),
+  )
   const composition = usesKafka
     ? await composeKafka(jobName, graph, config, settings, world, incarnation)
     : composeLocal(jobName, config, settings, world)
@@ -140,6 +151,7 @@ async function start(
     storage: composition.storage,
     transactions: composition.transactions,
     createBackend: (options) => new HeapKeyedStateBackend({ ...options, clock: world.clock }),
+    fault: faultHook(process.env[FAULT_POINT_VARIABLE], () => process.kill(process.pid, 'SIGKILL')),
   })
   const undo = onStopSignal(() => master.stop(), logger)
   const progress = showProgress({
@@ -147,7 +159,10 @@ async function start(
       state: master.status,
       recordsIn: metrics.total('records_in'),
       lag: lagOf(metrics),
-      checkpoint: master.lastCompleted === undefined ? undefined : { id: master.lastCompleted.n, completedAt: master.lastCompleted.at },
+      checkpoint:
+        master.lastCompleted === undefined
+          ? undefined
+          : { id: master.lastCompleted.n, completedAt: master.lastCompleted.at },
     }),
     screen: display,
     logger,
@@ -163,7 +178,11 @@ async function start(
       // Under the command line the command prints the report, once.
       if (!launch.launchedByCli) process.stderr.write(`${formatError(end.error)}\n`)
     } else logger.info(`job '${jobName}' is ${end.status}`)
-    launch.onJobSettled?.({ jobName, status: end.status, ...(end.error === undefined ? {} : { error: end.error }) })
+    launch.onJobSettled?.({
+      jobName,
+      status: end.status,
+      ...(end.error === undefined ? {} : { error: end.error }),
+    })
     return end
   })
   return runningClient(jobName, incarnation, master, ended, startedAt)
@@ -182,7 +201,9 @@ function lagOf(metrics: MetricRegistry): bigint {
 
 function composeLocal(jobName: string, config: Config, settings: JobSettings, world: World): Composition {
   if (settings.checkpointing.intervalMs !== undefined)
-    world.logger.warn('the job has no Kafka source or sink: its checkpoints are kept in this process and do not survive it')
+    world.logger.warn(
+      'the job has no Kafka source or sink: its checkpoints are kept in this process and do not survive it',
+    )
   const blobs = new MemoryBlobStore()
   return {
     leadership: new LocalLeadership(),
@@ -215,12 +236,16 @@ async function composeKafka(
       fetchMaxBytes: config.get('kafka.fetch.max-bytes'),
       fetchMaxWaitMs: config.get('kafka.fetch.max-wait'),
       maxTransactionTimeoutMs,
-      exactlyOnceByDefault: settings.checkpointing.intervalMs !== undefined && settings.checkpointing.mode === 'EXACTLY_ONCE',
+      exactlyOnceByDefault:
+        settings.checkpointing.intervalMs !== undefined && settings.checkpointing.mode === 'EXACTLY_ONCE',
       transactionSlots: slots,
       assertAlive: () => {
         const silent = group?.silentFor() ?? 0
         if (silent > SESSION_TIMEOUT_MS)
-          throw new MillraceError('MILLRACE_ATTEMPT_LOST', `this worker could not reach its group for ${silent} ms; another one may lead the job now`)
+          throw new MillraceError(
+            'MILLRACE_ATTEMPT_LOST',
+            `this worker could not reach its group for ${silent} ms; another one may lead the job now`,
+          )
       },
     }
     const sinks: { name: string; uid: string; parallelism: number; sink: KafkaSink<any> }[] = []
@@ -231,9 +256,13 @@ async function composeKafka(
         if (node.kind === 'source') {
           bounded &&= node.source.bounded
           if (node.source.describe()['groupId'] === groupId)
-            throw new ConfigError('MILLRACE_INVALID_OPTION', `source '${name}': groupId ${groupId} is the group of the job's own workers; choose another one`)
+            throw new ConfigError(
+              'MILLRACE_INVALID_OPTION',
+              `source '${name}': groupId ${groupId} is the group of the job's own workers; choose another one`,
+            )
         }
-        if (node.kind === 'sink' && node.sink instanceof KafkaSink) sinks.push({ name, uid, parallelism: vertex.parallelism, sink: node.sink })
+        if (node.kind === 'sink' && node.sink instanceof KafkaSink)
+          sinks.push({ name, uid, parallelism: vertex.parallelism, sink: node.sink })
       }
     await checkSinks(cluster, sinks, settings, { maxTransactionTimeoutMs, bounded })
     warnAboutGuarantees(sinks, settings, world.logger)
@@ -272,7 +301,13 @@ async function composeKafka(
       leadership,
       store,
       storage: storageOf(jobName, config, store.blobs),
-      transactions: new JobTransactions({ cluster, world, sinks: transactional, slots, defaultTimeoutMs: maxTransactionTimeoutMs }),
+      transactions: new JobTransactions({
+        cluster,
+        world,
+        sinks: transactional,
+        slots,
+        defaultTimeoutMs: maxTransactionTimeoutMs,
+      }),
       close: () => cluster.close(),
     }
   } catch (error) {
@@ -281,13 +316,21 @@ async function composeKafka(
   }
 }
 
-function warnAboutGuarantees(sinks: readonly { name: string; sink: KafkaSink<any> }[], settings: JobSettings, logger: Logger): void {
+function warnAboutGuarantees(
+  sinks: readonly { name: string; sink: KafkaSink<any> }[],
+  settings: JobSettings,
+  logger: Logger,
+): void {
   for (const { name, sink } of sinks) {
     if (!sink.exactlyOnce) continue
     if (settings.checkpointing.intervalMs === undefined)
-      logger.warn(`sink '${name}' is EXACTLY_ONCE and checkpointing is off: its output becomes visible at the end of the job, in one piece`)
+      logger.warn(
+        `sink '${name}' is EXACTLY_ONCE and checkpointing is off: its output becomes visible at the end of the job, in one piece`,
+      )
     else if (settings.checkpointing.mode === 'AT_LEAST_ONCE')
-      logger.warn(`sink '${name}' is transactional, but the checkpointing mode is AT_LEAST_ONCE: records around a barrier may be repeated after a failure`)
+      logger.warn(
+        `sink '${name}' is transactional, but the checkpointing mode is AT_LEAST_ONCE: records around a barrier may be repeated after a failure`,
+      )
   }
 }
 
@@ -296,7 +339,8 @@ function storageOf(jobName: string, config: Config, own: BlobStore): StateStorag
   if (root === undefined) return plainStorage(own, CODEC)
   const memoryThreshold = config.get('state.backend.fs.memory-threshold')
   const job = encodeJobName(jobName, 100)
-  const folder = (run: string, writer: string): DirectoryCheckpointStorage => new DirectoryCheckpointStorage({ root, job, run, writer, memoryThreshold })
+  const folder = (run: string, writer: string): DirectoryCheckpointStorage =>
+    new DirectoryCheckpointStorage({ root, job, run, writer, memoryThreshold })
   const any = folder('any', 'reader')
   return {
     codec: CODEC,
@@ -321,12 +365,21 @@ function storageOf(jobName: string, config: Config, own: BlobStore): StateStorag
 async function connectionOf(config: Config, jobName: string): Promise<KafkaConnectionConfig> {
   const brokers = config.get('kafka.brokers')
   if (brokers === undefined || brokers.length === 0)
-    throw new MillraceError('MILLRACE_KAFKA_NOT_CONFIGURED', `job '${jobName}' uses Kafka, but no brokers are configured`)
+    throw new MillraceError(
+      'MILLRACE_KAFKA_NOT_CONFIGURED',
+      `job '${jobName}' uses Kafka, but no brokers are configured`,
+    )
   const mechanism = config.get('kafka.sasl.mechanism')
   const [ca, cert, key] = await Promise.all(
-    [config.get('kafka.ssl.ca'), config.get('kafka.ssl.cert'), config.get('kafka.ssl.key')].map((path) => (path === undefined ? undefined : readFile(path, 'utf8'))),
+    [config.get('kafka.ssl.ca'), config.get('kafka.ssl.cert'), config.get('kafka.ssl.key')].map((path) =>
+      path === undefined ? undefined : readFile(path, 'utf8'),
+    ),
   )
-  const tls = { ...(ca === undefined ? {} : { ca }), ...(cert === undefined ? {} : { cert }), ...(key === undefined ? {} : { key }) }
+  const tls = {
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+  }
   const ssl = config.get('kafka.ssl') ? (Object.keys(tls).length > 0 ? tls : true) : false
   return {
     brokers,
@@ -335,7 +388,13 @@ async function connectionOf(config: Config, jobName: string): Promise<KafkaConne
     requestTimeoutMs: config.get('kafka.request-timeout'),
     ...(mechanism === undefined
       ? {}
-      : { sasl: { mechanism, username: config.get('kafka.sasl.username') ?? '', password: config.get('kafka.sasl.password') ?? '' } }),
+      : {
+          sasl: {
+            mechanism,
+            username: config.get('kafka.sasl.username') ?? '',
+            password: config.get('kafka.sasl.password') ?? '',
+          },
+        }),
   }
 }
 
@@ -348,14 +407,24 @@ function resultOf(jobName: string, id: string, end: JobEnd, runtimeMs: number): 
   }
 }
 
-function runningClient(jobName: string, id: string, master: JobMaster, ended: Promise<JobEnd>, startedAt: number): JobClient {
+function runningClient(
+  jobName: string,
+  id: string,
+  master: JobMaster,
+  ended: Promise<JobEnd>,
+  startedAt: number,
+): JobClient {
   // Whoever never asks for the result must not bring the process down; the failure was reported.
   ended.catch(() => undefined)
   const later = (what: string): never => {
-    throw new MillraceError('MILLRACE_CHECKPOINT_FAILED', `${what} needs savepoints, which this version does not write yet`, {
-      remedy: 'Stop the job with SIGTERM: it takes a last checkpoint and resumes from it.',
-      retriable: false,
-    })
+    throw new MillraceError(
+      'MILLRACE_CHECKPOINT_FAILED',
+      `${what} needs savepoints, which this version does not write yet`,
+      {
+        remedy: 'Stop the job with SIGTERM: it takes a last checkpoint and resumes from it.',
+        retriable: false,
+      },
+    )
   }
   return {
     getJobID: () => id,
@@ -369,14 +438,19 @@ function runningClient(jobName: string, id: string, master: JobMaster, ended: Pr
     triggerCheckpoint: () => master.triggerCheckpoint(),
     getJobExecutionResult: async () => {
       const end = await ended
-      if (end.status === 'FAILED') throw end.error instanceof JobFailedError ? end.error : failureOf(jobName, end.error)
+      if (end.status === 'FAILED')
+        throw end.error instanceof JobFailedError ? end.error : failureOf(jobName, end.error)
       return resultOf(jobName, id, end, Date.now() - startedAt)
     },
   }
 }
 
 function failureOf(jobName: string, cause: unknown): JobFailedError {
-  return new JobFailedError('MILLRACE_JOB_FAILED', `job '${jobName}' FAILED: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+  return new JobFailedError(
+    'MILLRACE_JOB_FAILED',
+    `job '${jobName}' FAILED: ${cause instanceof Error ? cause.message : String(cause)}`,
+    { cause },
+  )
 }
 
 function endedClient(jobName: string, end: JobEnd, runtimeMs: number): JobClient {

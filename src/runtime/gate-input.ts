@@ -5,8 +5,8 @@ import { type BarrierAction, BarrierHandler } from '../checkpoint/barrier-handle
 import type { CheckpointingMode } from '../core/constants.ts'
 import type { CheckpointKind, StreamElement } from '../core/element.ts'
 import { WatermarkValve } from '../core/time/watermarks.ts'
-import type { InputGate } from './input-gate.ts'
 import type { ChainDriver } from './chain-driver.ts'
+import type { InputGate } from './input-gate.ts'
 import type { StepResult, TaskInput } from './task-input.ts'
 
 /** Takes the snapshot of the whole task; awaited before the next element. */
@@ -57,7 +57,14 @@ export class GateInput implements TaskInput {
         await this.#driver.valve(this.#valve.onStatus(index, element.idle))
         return
       case 'barrier':
-        await this.#obey(this.#handler.handle({ type: 'barrier', channel: index, n: element.n, kind: element.checkpointKind }))
+        await this.#obey(
+          this.#handler.handle({
+            type: 'barrier',
+            channel: index,
+            n: element.n,
+            kind: element.checkpointKind,
+          }),
+        )
         return
       case 'cancel-checkpoint':
         await this.#obey(this.#handler.handle({ type: 'cancel', channel: index, n: element.n }))

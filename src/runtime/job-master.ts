@@ -10,11 +10,15 @@
  *                       │  └── all input read, last checkpoint confirmed ──► FINISHED
  *                       └── leadership lost ──► CREATED (standby)
  */
-import type { AttemptRecord, CheckpointStore, JobRecord, OutputTransactions, RecoveryFacts } from '../checkpoint/checkpoint-store.ts'
-import { CHECKPOINT_FORMAT, type CompletedCheckpoint, type OperatorShape, type OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
+import type { CheckpointStore, JobRecord, OutputTransactions } from '../checkpoint/checkpoint-store.ts'
 import type { Leadership } from '../checkpoint/leadership.ts'
-import { planRecovery, type RecoveryPlan } from '../checkpoint/recovery-plan.ts'
-import { type Committer, isTwoPhase, type Source, type SourceSplit, type SplitEnumerator } from '../core/connector.ts'
+import {
+  type Committer,
+  isTwoPhase,
+  type Source,
+  type SourceSplit,
+  type SplitEnumerator,
+} from '../core/connector.ts'
 import { JobStatus } from '../core/constants.ts'
 import { deadline } from '../core/deadline.ts'
 import type { CheckpointKind } from '../core/element.ts'
@@ -23,11 +27,12 @@ import type { JobSettings, StartOptions } from '../core/job-settings.ts'
 import type { World } from '../core/ports.ts'
 import type { KeyedStateBackend, KeyGroupRange } from '../core/state.ts'
 import { isMillraceError, JobFailedError, MillraceError } from '../errors.ts'
-import { Attempt, splitOwner } from './attempt.ts'
-import { CheckpointDriver, commitAll, discardCheckpoint } from './checkpoint-driver.ts'
-import { loadState, type RestoredState } from './restore.ts'
+import { Attempt } from './attempt.ts'
+import { CheckpointDriver, discardCheckpoint } from './checkpoint-driver.ts'
+import type { FaultHook } from './fault-points.ts'
 import { RestartStrategy } from './restart-strategy.ts'
 import type { AttemptStorage, StateStorage } from './state-storage.ts'
+import { shapesOf, type Taken, TakeOver } from './take-over.ts'
 
 /** How long a stop may take before it is cut short; the process must be gone 10 s after SIGTERM. */
 const STOP_MS = 7_000
@@ -45,7 +50,12 @@ export interface JobMasterOptions {
   readonly store: CheckpointStore
   readonly storage: StateStorage
   readonly transactions: OutputTransactions | undefined
-  readonly createBackend: (options: { range: KeyGroupRange; maxParallelism: number; operatorName: string }) => KeyedStateBackend
+  readonly createBackend: (options: {
+    range: KeyGroupRange
+    maxParallelism: number
+    operatorName: string
+  }) => KeyedStateBackend
+  readonly fault?: FaultHook | undefined
 }
 
 /** How the job ended. */
@@ -69,9 +79,9 @@ interface Running {
 export class JobMaster {
   readonly #options: JobMasterOptions
   readonly #restart: RestartStrategy
+  readonly #takeOver: TakeOver
   #status: JobStatus = JobStatus.CREATED
   #running: Running | undefined
-  #firstStart = true
   /** What somebody asked for; the attempt obeys when it can. */
   #wish: 'cancel' | 'stop' | undefined
   #wake: (() => void) | undefined
@@ -86,9 +96,12 @@ export class JobMaster {
     for (const vertex of options.graph.vertices)
       for (const { node, uid } of vertex.operators) {
         if (node.kind === 'source') this.#sources.set(uid, node.source)
-        if (node.kind === 'sink' && isTwoPhase(node.sink)) this.#committers.set(uid, node.sink.createCommitter({ jobName, uid, world }))
+        if (node.kind === 'sink' && isTwoPhase(node.sink))
+          this.#committers.set(uid, node.sink.createCommitter({ jobName, uid, world }))
       }
-    options.leadership.onLost = (reason) => this.#running?.settle({ type: 'failed', error: new MillraceError('MILLRACE_ATTEMPT_LOST', reason) })
+    this.#takeOver = new TakeOver({ ...options, committers: this.#committers })
+    options.leadership.onLost = (reason) =>
+      this.#running?.settle({ type: 'failed', error: new MillraceError('MILLRACE_ATTEMPT_LOST', reason) })
   }
 
   get status(): JobStatus {
@@ -136,7 +149,10 @@ export class JobMaster {
   async triggerCheckpoint(): Promise<number> {
     const running = this.#running
     if (running === undefined || this.#status !== JobStatus.RUNNING)
-      throw new MillraceError('MILLRACE_CHECKPOINT_FAILED', `the job is ${this.#status}; a checkpoint needs a running job`)
+      throw new MillraceError(
+        'MILLRACE_CHECKPOINT_FAILED',
+        `the job is ${this.#status}; a checkpoint needs a running job`,
+      )
     return running.driver.request(this.#options.world.random.uuid(), 'checkpoint', false)
   }
 
@@ -165,10 +181,17 @@ export class JobMaster {
       const decision = this.#restart.failed(error, world.clock.now(), world.random.next())
       if (decision.type === 'fail') {
         const end = await this.#fail(error, decision.reason)
-        await store.writeEnd(end.record).catch((cause: unknown) => world.logger.warn('could not record that the job FAILED', { error: cause }))
+        await store
+          .writeEnd(end.record)
+          .catch((cause: unknown) =>
+            world.logger.warn('could not record that the job FAILED', { error: cause }),
+          )
         return { status: 'FAILED', error: end.error }
       }
-      world.logger.error(`the job failed and starts again in ${decision.delayMs} ms (restart ${this.#restart.restarts})`, { error })
+      world.logger.error(
+        `the job failed and starts again in ${decision.delayMs} ms (restart ${this.#restart.restarts})`,
+        { error },
+      )
       this.#status = JobStatus.RESTARTING
       await this.#pause(decision.delayMs)
     }
@@ -230,111 +253,25 @@ export class JobMaster {
     return end
   }
 
-  /** The take-over sequence (protocol §2), then everything is deployed and open, and nothing has run yet. */
-  async #deploy(enumerators: SplitEnumerator<SourceSplit>[]): Promise<Running | Extract<AttemptEnd, { type: 'ended' }>> {
-    const { store, world, graph, start, incarnation, transactions, storage, settings } = this.#options
-    const facts = await store.takeOver()
-    const plan = planRecovery(facts, { fresh: start.fresh, newRun: world.random.uuid(), restarting: !this.#firstStart })
-    if (plan.type === 'ended') {
-      world.logger.info(plan.message)
-      return { type: 'ended', end: { status: plan.status } }
-    }
-    this.#lastRun = plan.run
-    const recorded = facts.attempt?.sinks ?? []
-    await transactions?.observe(recorded)
-    const record: AttemptRecord = {
-      run: plan.run,
-      attempt: plan.attempt,
-      incarnation,
-      startedAt: world.clock.now(),
-      fingerprint: graph.fingerprint,
-      sinks: transactions?.records(recorded) ?? recorded,
-    }
-    if (this.#firstStart && start.acceptLostTransactions.length > 0) await store.acceptLost(start.acceptLostTransactions)
-    // A fresh run finishes the commits of the old one first: they are promised under the old run's name.
-    if (plan.commitAgain !== undefined) {
-      const { permit, checkpoint } = plan.commitAgain
-      world.logger.info(`finishing the commits of checkpoint ${checkpoint.n}`)
-      await store.startAttempt({ ...record, run: checkpoint.run })
-      await commitAll(this.#committers, permit, checkpoint.states)
-      await store.writeConfirmed(checkpoint.run, checkpoint.n)
-      if (plan.run !== checkpoint.run) await store.startAttempt(record)
-    } else await store.startAttempt(record)
-    const leases = (await transactions?.lease()) ?? new Map<string, readonly unknown[]>()
-    this.#firstStart = false
-
-    const resumed = plan.type === 'resume' ? plan.checkpoint : undefined
-    const restored = resumed === undefined ? undefined : await loadState(resumed, graph, storage, storage.codec, start.allowNonRestoredState)
-    const splits = await this.#splits(enumerators, resumed)
-    const base = resumed ?? (await this.#checkpointZero(plan, splits))
-    if (resumed !== undefined) {
-      const age = world.clock.now() - resumed.completedAt
-      world.logger.info(`attempt ${plan.attempt} resumes from checkpoint ${resumed.n}, completed ${Math.round(age / 1000)} s ago`)
-    } else world.logger.info(`attempt ${plan.attempt} starts a new run`)
-    const attemptStorage = await storage.begin(plan.run, plan.attempt)
-    const running = this.#build(plan, facts, restored, splits, leases, base, attemptStorage)
+  /** Takes the job over, then everything is deployed and open, and nothing has run yet. */
+  async #deploy(
+    enumerators: SplitEnumerator<SourceSplit>[],
+  ): Promise<Running | Extract<AttemptEnd, { type: 'ended' }>> {
+    const { store, storage, world } = this.#options
+    const taken = await this.#takeOver.run(enumerators)
+    if (taken.type === 'ended') return { type: 'ended', end: { status: taken.status } }
+    this.#lastRun = taken.plan.run
+    const attemptStorage = await storage.begin(taken.plan.run, taken.plan.attempt)
+    const running = this.#build(taken, attemptStorage)
     await running.attempt.deploy()
     // Checkpoints of an earlier run are of no use once this one has begun.
-    for (const old of facts.completed) if (old.run !== plan.run) await discardCheckpoint(old, storage, store)
-    this.#lastCompleted ??= { n: base.n, at: settings.checkpointing.intervalMs === undefined ? world.clock.now() : base.completedAt }
+    for (const old of taken.facts.completed)
+      if (old.run !== taken.plan.run) await discardCheckpoint(old, storage, store)
+    this.#lastCompleted ??= { n: taken.base.n, at: world.clock.now() }
     return running
   }
 
-  async #splits(enumerators: SplitEnumerator<SourceSplit>[], resumed: CompletedCheckpoint | undefined): Promise<Map<string, readonly SourceSplit[]>> {
-    const { graph, jobName, world } = this.#options
-    const splits = new Map<string, readonly SourceSplit[]>()
-    for (const vertex of graph.vertices)
-      for (const { node, uid } of vertex.operators) {
-        if (node.kind !== 'source') continue
-        const enumerator = node.source.createEnumerator({ jobName, uid, world, parallelism: vertex.parallelism })
-        enumerators.push(enumerator)
-        const stored = resumed?.states.filter((state) => state.uid === uid)
-        const known = stored === undefined || stored.length === 0 ? undefined : stored.flatMap((state) => (state.splits ?? []) as SourceSplit[])
-        const found = await enumerator.start(known)
-        splits.set(uid, [...found].sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)))
-      }
-    return splits
-  }
-
-  /** Resolved start and stop positions are durable before the first record is read: a crash must not resolve them again. */
-  async #checkpointZero(plan: Extract<RecoveryPlan, { type: 'start' | 'resume' }>, splits: ReadonlyMap<string, readonly SourceSplit[]>): Promise<CompletedCheckpoint> {
-    const { store, world, graph } = this.#options
-    const states: OperatorSubtaskState[] = []
-    for (const vertex of graph.vertices)
-      for (const { uid } of vertex.operators) {
-        const own = splits.get(uid)
-        if (own === undefined) continue
-        for (let subtask = 0; subtask < vertex.parallelism; subtask++)
-          states.push({ uid, subtask, splits: own.filter((_, index) => splitOwner(index, vertex.parallelism) === subtask) })
-      }
-    const now = world.clock.now()
-    const zero: CompletedCheckpoint = {
-      format: CHECKPOINT_FORMAT,
-      run: plan.run,
-      attempt: plan.attempt,
-      n: 0,
-      kind: 'checkpoint',
-      triggeredAt: now,
-      completedAt: now,
-      operators: shapesOf(graph),
-      states,
-      confirmed: 0,
-      stateBytes: 0,
-    }
-    const outcome = await store.commitPoint(zero, [])
-    if (outcome.type !== 'written') throw new MillraceError('MILLRACE_ATTEMPT_LOST', `could not write checkpoint 0: ${outcome.reason}`)
-    return zero
-  }
-
-  #build(
-    plan: Extract<RecoveryPlan, { type: 'start' | 'resume' }>,
-    facts: RecoveryFacts,
-    restored: RestoredState | undefined,
-    splits: ReadonlyMap<string, readonly SourceSplit[]>,
-    leases: ReadonlyMap<string, readonly unknown[]>,
-    base: CompletedCheckpoint,
-    attemptStorage: AttemptStorage,
-  ): Running {
+  #build({ plan, facts, restored, splits, leases, base }: Taken, attemptStorage: AttemptStorage): Running {
     const { graph, world, settings, storage, store, jobName, createBackend } = this.#options
     const { checkpointing } = settings
     let settle: (end: AttemptEnd) => void = () => undefined
@@ -367,6 +304,7 @@ export class JobMaster {
         acknowledge: (n, subtask, states) => driver.acknowledge(n, subtask, states),
         decline: (n, subtask, reason) => driver.decline(n, subtask, reason),
       },
+      fault: this.#options.fault,
       onFailure: (_task, error) => fail(error),
       onEndOfData: (taskId) => {
         openEnds.delete(taskId)
@@ -399,11 +337,15 @@ export class JobMaster {
       onCompleted: (checkpoint) => {
         this.#restart.progressed()
         this.#lastCompleted = { n: checkpoint.n, at: world.clock.now() }
-        world.logger.debug(`checkpoint ${checkpoint.n} is complete`, { ms: world.clock.now() - checkpoint.triggeredAt, bytes: checkpoint.stateBytes })
+        world.logger.debug(`checkpoint ${checkpoint.n} is complete`, {
+          ms: world.clock.now() - checkpoint.triggeredAt,
+          bytes: checkpoint.stateBytes,
+        })
       },
       onConfirmed: (_n, end) => {
         if (end !== undefined) settle({ type: 'ended', end: { status: end.status } })
       },
+      fault: this.#options.fault,
       onFailure: fail,
     })
     return { run: plan.run, attempt, driver, settle, ended }
@@ -449,7 +391,9 @@ export class JobMaster {
     world.logger.info('stopping: taking a last checkpoint')
     const wait = deadline(world.timers, STOP_MS)
     const timeout = wait.expired.then((): AttemptEnd => {
-      world.logger.warn(`the last checkpoint was not complete after ${STOP_MS} ms; the next start resumes from checkpoint ${running.driver.coordinator.latest}`)
+      world.logger.warn(
+        `the last checkpoint was not complete after ${STOP_MS} ms; the next start resumes from checkpoint ${running.driver.coordinator.latest}`,
+      )
       return suspended
     })
     const stopped = running.driver.request('stop', 'checkpoint', true).then(
@@ -469,7 +413,8 @@ export class JobMaster {
 
   async #tearDown(running: Running, end: AttemptEnd): Promise<AttemptEnd> {
     const { transactions, store, storage, settings, world } = this.#options
-    const lost = end.type === 'failed' && isMillraceError(end.error) && end.error.code === 'MILLRACE_ATTEMPT_LOST'
+    const lost =
+      end.type === 'failed' && isMillraceError(end.error) && end.error.code === 'MILLRACE_ATTEMPT_LOST'
     // A commit point or a commit that has begun is carried through; then the tasks end.
     await running.driver.close()
     await running.attempt.cancel()
@@ -479,8 +424,16 @@ export class JobMaster {
     try {
       // After a failure the next attempt of this process aborts what is open, by compare-and-set.
       if (end.type === 'ended') await transactions?.abortOpen()
-      if (end.type === 'ended' && end.end.status === 'CANCELED') await store.writeEnd({ run: running.run, status: 'CANCELED', at: world.clock.now() })
-      if (!kept && !(end.type === 'ended' && end.end.status === 'CANCELED' && settings.checkpointing.retainOnCancellation))
+      if (end.type === 'ended' && end.end.status === 'CANCELED')
+        await store.writeEnd({ run: running.run, status: 'CANCELED', at: world.clock.now() })
+      if (
+        !kept &&
+        !(
+          end.type === 'ended' &&
+          end.end.status === 'CANCELED' &&
+          settings.checkpointing.retainOnCancellation
+        )
+      )
         for (const checkpoint of running.driver.retained) await discardCheckpoint(checkpoint, storage, store)
     } catch (error) {
       world.logger.warn('cleaning up after the job failed', { error })
@@ -491,14 +444,20 @@ export class JobMaster {
   #discover(uid: string, enumerator: SplitEnumerator<SourceSplit>, running: Running): { stop: () => void } {
     const { world, settings } = this.#options
     const { discoveryIntervalMs } = enumerator
-    if (discoveryIntervalMs === undefined || enumerator.discover === undefined) return { stop: () => undefined }
+    if (discoveryIntervalMs === undefined || enumerator.discover === undefined)
+      return { stop: () => undefined }
     let stopped = false
     const look = async (): Promise<void> => {
       try {
         const found = (await enumerator.discover?.()) ?? []
         // With checkpoints a new split is in one before a record of it is emitted.
         if (!stopped && found.length > 0)
-          running.attempt.addSplits(uid, settings.checkpointing.intervalMs === undefined ? found : found.map((split) => ({ ...split, pending: true })))
+          running.attempt.addSplits(
+            uid,
+            settings.checkpointing.intervalMs === undefined
+              ? found
+              : found.map((split) => ({ ...split, pending: true })),
+          )
       } catch (error) {
         world.logger.warn(`looking for new partitions of ${uid} failed; trying again`, { error })
       }
@@ -512,10 +471,4 @@ export class JobMaster {
       },
     }
   }
-}
-
-function shapesOf(graph: JobGraph): OperatorShape[] {
-  return graph.vertices.flatMap((vertex) =>
-    vertex.operators.map(({ uid, name }) => ({ uid, name, parallelism: vertex.parallelism, maxParallelism: vertex.maxParallelism })),
-  )
 }

@@ -2,7 +2,13 @@
  * Checkpoint store of jobs without Kafka: on the heap of this process. Survives restarts of the attempt, not of the process.
  */
 import type { BlobStore } from '../checkpoint/checkpoint-storage.ts'
-import type { AttemptRecord, CheckpointStore, CommitPointOutcome, JobRecord, RecoveryFacts } from '../checkpoint/checkpoint-store.ts'
+import type {
+  AttemptRecord,
+  CheckpointStore,
+  CommitPointOutcome,
+  JobRecord,
+  RecoveryFacts,
+} from '../checkpoint/checkpoint-store.ts'
 import type { CompletedCheckpoint } from '../checkpoint/completed-checkpoint.ts'
 
 export class MemoryCheckpointStore implements CheckpointStore {
@@ -17,7 +23,13 @@ export class MemoryCheckpointStore implements CheckpointStore {
   }
 
   async takeOver(): Promise<RecoveryFacts> {
-    return { attempt: this.#attempt, job: this.#job, completed: [...this.#completed], confirmed: this.#confirmed, acceptedLost: [] }
+    return {
+      attempt: this.#attempt,
+      job: this.#job,
+      completed: [...this.#completed],
+      confirmed: this.#confirmed,
+      acceptedLost: [],
+    }
   }
 
   async startAttempt(record: AttemptRecord): Promise<void> {

@@ -37,7 +37,9 @@ export class RecordWriter {
     let waits: Promise<void>[] | undefined
     for (const channel of this.#channels) {
       const wait = channel.writable()
-      if (wait !== undefined) (waits ??= []).push(wait)
+      if (wait === undefined) continue
+      waits ??= []
+      waits.push(wait)
     }
     if (waits === undefined) return undefined
     return waits.length === 1 ? waits[0] : Promise.all(waits).then(() => undefined)
@@ -72,7 +74,11 @@ export class RecordWriter {
         const { maxParallelism, downstreamParallelism } = options
         return (vector) =>
           this.#scatter(vector, (value) =>
-            subtaskOfKeyGroup(keyGroupOf(keyOf(value), maxParallelism), maxParallelism, downstreamParallelism),
+            subtaskOfKeyGroup(
+              keyGroupOf(keyOf(value), maxParallelism),
+              maxParallelism,
+              downstreamParallelism,
+            ),
           )
       }
       case 'custom': {
@@ -97,7 +103,8 @@ export class RecordWriter {
     }
     for (let to = 0; to < n; to++) {
       const bucket = values[to] as unknown[]
-      if (bucket.length > 0) (this.#channels[to] as LocalChannel).push(recordVector(bucket, timestamps[to] as number[]))
+      if (bucket.length > 0)
+        (this.#channels[to] as LocalChannel).push(recordVector(bucket, timestamps[to] as number[]))
     }
   }
 }

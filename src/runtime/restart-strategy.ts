@@ -22,7 +22,11 @@ const RESTARTABLE: ReadonlySet<ErrorCode> = new Set([
 
 /** True when trying again is of no use: the same error would come back at once. */
 export function isFinal(error: unknown): boolean {
-  for (let link: unknown = error, depth = 0; depth < 10 && typeof link === 'object' && link !== null; depth++) {
+  for (
+    let link: unknown = error, depth = 0;
+    depth < 10 && typeof link === 'object' && link !== null;
+    depth++
+  ) {
     if (isMillraceError(link) && !link.retriable && !RESTARTABLE.has(link.code)) return true
     link = 'cause' in link ? link.cause : undefined
   }
@@ -60,7 +64,10 @@ export class RestartStrategy {
       this.#same = signature === this.#signature ? this.#same + 1 : 1
       this.#signature = signature
       if (this.#same >= SAME_ERROR_LIMIT)
-        return { type: 'fail', reason: `the same error came ${this.#same} times without a completed checkpoint between` }
+        return {
+          type: 'fail',
+          reason: `the same error came ${this.#same} times without a completed checkpoint between`,
+        }
     }
     const decision = this.#decide(now, chance)
     if (decision.type === 'restart') this.#restarts++
@@ -81,7 +88,10 @@ export class RestartStrategy {
         this.#recent = [...this.#recent.filter((at) => at > now - config.intervalMs), now]
         return this.#recent.length <= config.maxFailures
           ? { type: 'restart', delayMs: config.delayMs }
-          : { type: 'fail', reason: `more than ${config.maxFailures} failures within ${config.intervalMs} ms` }
+          : {
+              type: 'fail',
+              reason: `more than ${config.maxFailures} failures within ${config.intervalMs} ms`,
+            }
       }
       case 'exponential-delay': {
         if (now - this.#lastFailure > config.resetMs) {
@@ -90,7 +100,10 @@ export class RestartStrategy {
         }
         if (config.attempts !== undefined && this.#restarts >= config.attempts)
           return { type: 'fail', reason: `all ${config.attempts} restarts are used up` }
-        this.#backoffMs = this.#backoffMs === 0 ? config.initialMs : Math.min(this.#backoffMs * config.multiplier, config.maxMs)
+        this.#backoffMs =
+          this.#backoffMs === 0
+            ? config.initialMs
+            : Math.min(this.#backoffMs * config.multiplier, config.maxMs)
         const jitter = this.#backoffMs * config.jitter * (2 * chance - 1)
         return { type: 'restart', delayMs: Math.max(0, Math.round(this.#backoffMs + jitter)) }
       }

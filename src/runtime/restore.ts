@@ -51,11 +51,20 @@ function checkClaims(
   allowNonRestored: boolean,
 ): void {
   const holdsState = (state: OperatorSubtaskState): boolean =>
-    state.keyed !== undefined || state.operator !== undefined || (state.splits !== undefined && state.splits.length > 0)
-  const unclaimed = new Set(checkpoint.states.filter((s) => holdsState(s) && !vertices.has(s.uid)).map((s) => s.uid))
+    state.keyed !== undefined ||
+    state.operator !== undefined ||
+    (state.splits !== undefined && state.splits.length > 0)
+  const unclaimed = new Set(
+    checkpoint.states.filter((s) => holdsState(s) && !vertices.has(s.uid)).map((s) => s.uid),
+  )
   if (unclaimed.size > 0 && !allowNonRestored) {
-    const names = [...unclaimed].map((uid) => `'${checkpoint.operators.find((o) => o.uid === uid)?.name ?? uid}' (uid ${uid})`)
-    throw new MillraceError('MILLRACE_STATE_NOT_RESTORED', `checkpoint ${checkpoint.n} holds state of ${names.join(', ')}, which the job does not have`)
+    const names = [...unclaimed].map(
+      (uid) => `'${checkpoint.operators.find((o) => o.uid === uid)?.name ?? uid}' (uid ${uid})`,
+    )
+    throw new MillraceError(
+      'MILLRACE_STATE_NOT_RESTORED',
+      `checkpoint ${checkpoint.n} holds state of ${names.join(', ')}, which the job does not have`,
+    )
   }
   for (const shape of checkpoint.operators) {
     const now = vertices.get(shape.uid)
@@ -79,17 +88,24 @@ async function loadOperator(
   const handles = states.flatMap((state) => (state.keyed === undefined ? [] : [state.keyed]))
   const images = await Promise.all(
     redistributeKeyGroups(handles, vertex.maxParallelism, vertex.parallelism).map(async (owned) => {
-      const blobs = await Promise.all(owned.map(async ({ handle, keyGroups }) => unpackImages(await reader.get(handle), keyGroups)))
+      const blobs = await Promise.all(
+        owned.map(async ({ handle, keyGroups }) => unpackImages(await reader.get(handle), keyGroups)),
+      )
       return blobs.flat()
     }),
   )
   const stored = await Promise.all(
-    states.map(async (state) => (state.operator === undefined ? {} : codec.decode(await reader.get(state.operator), uid))),
+    states.map(async (state) =>
+      state.operator === undefined ? {} : codec.decode(await reader.get(state.operator), uid),
+    ),
   )
   const redistributed = redistributeOperatorState(stored, vertex.parallelism)
   return {
     images: (subtask) => images[subtask] ?? [],
-    operatorState: (subtask) => Object.fromEntries(Object.entries(redistributed[subtask] ?? {}).map(([name, entry]) => [name, entry.items])),
+    operatorState: (subtask) =>
+      Object.fromEntries(
+        Object.entries(redistributed[subtask] ?? {}).map(([name, entry]) => [name, entry.items]),
+      ),
     ended: states.every((state) => state.endOfInput === true),
   }
 }

@@ -3,8 +3,9 @@
  *
  *   Reading ──all splits read──► Ended        Reading ──trigger thenStop──► Stopped (a last barrier was sent; no more records)
  */
-import { MAX_WATERMARK, type RecordVector } from '../core/element.ts'
+
 import type { SourceReader, SourceSplit } from '../core/connector.ts'
+import { MAX_WATERMARK, type RecordVector } from '../core/element.ts'
 import type { World } from '../core/ports.ts'
 import { type SourceWatermarker, WATERMARK_INTERVAL_MS } from '../core/time/watermarks.ts'
 import type { ChainDriver } from './chain-driver.ts'

@@ -28,7 +28,8 @@ export function plainStorage(store: BlobStore, codec: StateCodec): StateStorage 
     discard: (handle) => store.discard(handle),
     begin: async (run, attempt) => ({
       blobs: (n): BlobStore => ({
-        put: (name: string, bytes: Uint8Array): Promise<StateHandle> => store.put(`${run}/${attempt}/${n}/${name}`, bytes),
+        put: (name: string, bytes: Uint8Array): Promise<StateHandle> =>
+          store.put(`${run}/${attempt}/${n}/${name}`, bytes),
         get: (handle) => store.get(handle),
         discard: (handle) => store.discard(handle),
       }),

@@ -11,6 +11,7 @@ import type { OperatorSnapshot, OperatorStateSnapshot } from '../core/operators/
 import type { World } from '../core/ports.ts'
 import type { FrozenKeyedState, KeyedStateBackend } from '../core/state.ts'
 import type { ChainDriver } from './chain-driver.ts'
+import type { FaultHook } from './fault-points.ts'
 
 /** Turns operator state into bytes and back. */
 export interface StateCodec {
@@ -51,6 +52,7 @@ export interface SubtaskCheckpointerOptions {
   /** Positions of the source at the head, if there is one. */
   readonly splits: ((n: number) => readonly unknown[]) | undefined
   readonly fail: (error: unknown) => void
+  readonly fault?: FaultHook | undefined
 }
 
 export class SubtaskCheckpointer {
@@ -64,9 +66,12 @@ export class SubtaskCheckpointer {
   }
 
   async checkpoint(n: number, kind: CheckpointKind): Promise<void> {
-    const { chain, driver, operators, storage, world } = this.#options
+    const { chain, driver, operators, storage, world, fault } = this.#options
+    fault?.('before-prepare')
     const started = world.clock.now()
     await chain.prepareSnapshot(n, driver.ended)
+    fault?.('after-prepare')
+    fault?.('before-freeze')
     // ---- synchronous from here: nothing can come between positions, state and barrier
     const frozenAt = world.clock.now()
     const splits = this.#options.splits?.(n)
@@ -74,7 +79,11 @@ export class SubtaskCheckpointer {
     const frozen = operators.map((operator) =>
       storage.keepsState && operator.keyedState !== undefined ? operator.keyedState.freeze(n) : undefined,
     )
-    this.#uploading.set(n, frozen.filter((f) => f !== undefined))
+    this.#uploading.set(
+      n,
+      frozen.filter((f) => f !== undefined),
+    )
+    fault?.('after-freeze')
     driver.broadcast({ kind: 'barrier', n, checkpointKind: kind })
     // ---- resumes
     world.metrics.histogram('checkpoint_freeze_ms').record(world.clock.now() - frozenAt)
@@ -100,7 +109,10 @@ export class SubtaskCheckpointer {
         const operatorState = snapshot.operatorState
         const stored =
           operatorState !== undefined && Object.keys(operatorState).length > 0
-            ? await blobs.put(`${operator.uid}-${subtaskIndex}-operator`, storage.codec.encode(operatorState, operator.uid))
+            ? await blobs.put(
+                `${operator.uid}-${subtaskIndex}-operator`,
+                storage.codec.encode(operatorState, operator.uid),
+              )
             : undefined
         states.push({
           uid: operator.uid,
@@ -108,11 +120,14 @@ export class SubtaskCheckpointer {
           ...(keyed === undefined ? {} : { keyed }),
           ...(stored === undefined ? {} : { operator: stored }),
           ...(i === 0 && splits !== undefined ? { splits } : {}),
-          ...(snapshot.committables === undefined || snapshot.committables.length === 0 ? {} : { committables: snapshot.committables }),
+          ...(snapshot.committables === undefined || snapshot.committables.length === 0
+            ? {}
+            : { committables: snapshot.committables }),
           ...(driver.ended ? { endOfInput: true } : {}),
         })
       }
       this.#release(n)
+      this.#options.fault?.('before-ack')
       if (!this.#closed) acknowledger.acknowledge(n, subtaskId, states)
     } catch (error) {
       const aborted = this.#aborted.has(n)
@@ -132,7 +147,8 @@ export class SubtaskCheckpointer {
     if (frozen === undefined) return undefined
     const { world, subtaskIndex } = this.#options
     const images = await frozen.materialize(() => {
-      if (this.#aborted.has(n) || this.#closed) return Promise.reject(new Error(`checkpoint ${n} was aborted`))
+      if (this.#aborted.has(n) || this.#closed)
+        return Promise.reject(new Error(`checkpoint ${n} was aborted`))
       return world.timers.turn()
     })
     if (images.length === 0) return undefined

@@ -60,7 +60,8 @@ export class Task {
 
   run(): void {
     this.#loop = this.#main().catch((error: unknown) => this.fail(error))
-    if (this.#options.input instanceof SourceInput && this.#options.input.hasWatermarks) this.#periodic(this.#options.input)
+    if (this.#options.input instanceof SourceInput && this.#options.input.hasWatermarks)
+      this.#periodic(this.#options.input)
   }
 
   /** The loop goes on when something may have changed. */
@@ -196,7 +197,9 @@ export class Task {
   #within(work: Promise<void>, graceMs: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = this.#options.world.timers.schedule(graceMs, () => {
-        this.#options.world.logger.warn(`${this.name} did not stop within ${graceMs} ms; a function of the job hangs`)
+        this.#options.world.logger.warn(
+          `${this.name} did not stop within ${graceMs} ms; a function of the job hangs`,
+        )
         resolve()
       })
       const done = (): void => {

@@ -29,7 +29,7 @@ import type {
 import { HeapTimerQueues, type TimerOwner } from '../core/time/timer-queues.ts'
 import { MillraceError, StateLostError } from '../errors.ts'
 import { FrozenHeapState } from './heap-freeze.ts'
-import { HeapRegistry, type HeapState } from './heap-registry.ts'
+import { HeapRegistry, type HeapState, type RestoredState } from './heap-registry.ts'
 import {
   HeapAggregatingState,
   HeapListState,
@@ -40,7 +40,7 @@ import {
 } from './heap-states.ts'
 import { HeapTables, type KeyRecord } from './heap-tables.ts'
 import { HeapTtlListState, HeapTtlMapState, HeapTtlValueState } from './heap-ttl-states.ts'
-import { type ImageRecord, KeyGroupImageReader } from './key-group-image.ts'
+import { type ImageVisitor, KeyGroupImageReader } from './key-group-image.ts'
 import { dropExpired, withoutExpired } from './state-slot.ts'
 
 /** What a heap backend is made for. */
@@ -214,8 +214,12 @@ export class HeapKeyedStateBackend implements KeyedStateBackend {
           `Operator '${operatorName}' was given key group ${image.keyGroup}, its range is ${range.start}–${range.end}`,
         )
       const reader = new KeyGroupImageReader(image, operatorName)
-      const states = reader.states.map((state) => this.#registry.restored(state, now))
-      for (const record of reader.records()) this.#restoreRecord(image.keyGroup, record, states)
+      reader.read(
+        this.#restorer(
+          image.keyGroup,
+          reader.states.map((state) => this.#registry.restored(state, now)),
+        ),
+      )
     }
     this.#tables.forgetCurrent()
   }
@@ -256,31 +260,31 @@ export class HeapKeyedStateBackend implements KeyedStateBackend {
     for (const [namespace, number] of empty) this.#tables.removeSlot(record, namespace, number)
   }
 
-  #restoreRecord(
-    keyGroup: number,
-    stored: ImageRecord,
-    states: readonly {
-      readonly state: HeapState
-      readonly change: ((slot: unknown) => unknown) | undefined
-    }[],
-  ): void {
+  /** Puts the records of one key group's image into the tables. */
+  #restorer(keyGroup: number, states: readonly RestoredState[]): ImageVisitor {
     const { maxParallelism, operatorName } = this.#options
-    if (keyGroupOf(stored.key, maxParallelism, operatorName) !== keyGroup)
-      throw new StateLostError(
-        'MILLRACE_STATE_LOST',
-        `The stored state of operator '${operatorName}', key group ${keyGroup} holds a key of another group: it was not written with max parallelism ${maxParallelism}`,
-      )
-    const record = this.#tables.recordOf(stored.key)
-    record.keyGroup = keyGroup
-    for (const { state: index, namespace, slot } of stored.slots) {
-      const { state, change } = states[index]!
-      const slots = record.spaceForWrite(namespace)
-      if (slots.get(state.number) === undefined) this.#tables.entries++
-      slots.set(state.number, change === undefined ? slot : change(slot))
+    const tables = this.#tables
+    let record: KeyRecord
+    return {
+      beginRecord: (key) => {
+        if (keyGroupOf(key, maxParallelism, operatorName) !== keyGroup)
+          throw new StateLostError(
+            'MILLRACE_STATE_LOST',
+            `The stored state of operator '${operatorName}', key group ${keyGroup} holds a key of another group: it was not written with max parallelism ${maxParallelism}`,
+          )
+        record = tables.recordOf(key)
+        record.keyGroup = keyGroup
+      },
+      slot: (index, namespace, slot) => {
+        const { state, change } = states[index]!
+        const slots = record.spaceForWrite(namespace)
+        if (slots.get(state.number) === undefined) tables.entries++
+        slots.set(state.number, change === undefined ? slot : change(slot))
+      },
+      timer: (domain, namespace, time, sequence) =>
+        this.#timers.restore(domain, record, namespace, time, sequence),
+      endRecord: () => tables.dropIfEmpty(record),
     }
-    for (const { domain, namespace, time, sequence } of stored.timers)
-      this.#timers.restore(domain, record, namespace, time, sequence)
-    this.#tables.dropIfEmpty(record)
   }
 
   #handle<S>(descriptor: StateDescriptor, make: () => S): S {

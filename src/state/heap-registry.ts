@@ -38,6 +38,13 @@ export class HeapState implements SlotFormat {
   }
 }
 
+/** A state that an image holds. */
+export interface RestoredState {
+  readonly state: HeapState
+  /** Makes slots of the image fit what the user's code has declared; undefined: they fit. */
+  readonly change: ((slot: unknown) => unknown) | undefined
+}
+
 /** Values of a serde that is not known yet stay bytes. */
 function rawSerde(name: string): Serde<Uint8Array> {
   return { name, serialize: (bytes) => bytes, deserialize: (bytes) => bytes }
@@ -103,10 +110,7 @@ export class HeapRegistry {
    * The state that an image holds, and how its slots must be changed to fit what the user's code has declared already.
    * @throws MillraceError MILLRACE_STATE_INCOMPATIBLE
    */
-  restored(
-    image: ImageState,
-    now: number,
-  ): { state: HeapState; change: ((slot: unknown) => unknown) | undefined } {
+  restored(image: ImageState, now: number): RestoredState {
     const serde = image.serde === null ? undefined : rawSerde(image.serde)
     const format: SlotFormat = {
       name: image.name,

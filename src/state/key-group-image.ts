@@ -40,27 +40,13 @@ export interface ImageState {
   readonly serde: string | null
 }
 
-/** A timer as an image holds it. */
-export interface ImageTimer {
-  readonly domain: TimeDomain
-  readonly namespace: Namespace
-  readonly time: number
-  readonly sequence: number
-}
-
-/** A value as an image holds it; a serde's values are still bytes in it. */
-export interface ImageSlot {
-  /** Index into the image's states. */
-  readonly state: number
-  readonly namespace: Namespace
-  readonly slot: unknown
-}
-
-/** One key of an image. */
-export interface ImageRecord {
-  readonly key: Key
-  readonly slots: readonly ImageSlot[]
-  readonly timers: readonly ImageTimer[]
+/** Takes what an image holds, in order: a record begins, its values and timers follow, it ends. Nothing is made for a record but this. */
+export interface ImageVisitor {
+  beginRecord(key: Key): void
+  /** `state` is an index into the image's states; a serde's values are still bytes in `slot`. */
+  slot(state: number, namespace: Namespace, slot: unknown): void
+  timer(domain: TimeDomain, namespace: Namespace, time: number, sequence: number): void
+  endRecord(): void
 }
 
 /** Writes the image of one key group, record by record. */
@@ -153,29 +139,23 @@ export class KeyGroupImageReader {
     this.states = this.#readStates()
   }
 
-  /** The records, one after the other. @throws StateLostError */
-  *records(): IterableIterator<ImageRecord> {
+  /** Shows all records to `visitor`. @throws StateLostError, possibly after some records were shown */
+  read(visitor: ImageVisitor): void {
+    const input = this.#input
     for (let i = 0; i < this.recordCount; i++) {
-      const key = this.#input.read() as Key
-      const slots: ImageSlot[] = []
-      for (let number = this.#input.readCount(); number > 0; number = this.#input.readCount()) {
+      visitor.beginRecord(input.read() as Key)
+      for (let number = input.readCount(); number > 0; number = input.readCount()) {
         const state = this.states[number - 1]
         if (state === undefined) this.#lost(`a record names state ${number - 1}, which it does not declare`)
         const namespace = this.#namespace()
-        slots.push({ state: number - 1, namespace, slot: readSlot(this.#input, state.kind, state.timed) })
+        visitor.slot(number - 1, namespace, readSlot(input, state.kind, state.timed))
       }
-      const timers: ImageTimer[] = []
       for (const domain of DOMAINS)
-        for (let count = this.#input.readCount(17); count > 0; count--)
-          timers.push({
-            domain,
-            namespace: this.#namespace(),
-            time: this.#input.readDouble(),
-            sequence: this.#input.readDouble(),
-          })
-      yield { key, slots, timers }
+        for (let count = input.readCount(17); count > 0; count--)
+          visitor.timer(domain, this.#namespace(), input.readDouble(), input.readDouble())
+      visitor.endRecord()
     }
-    if (!this.#input.atEnd) this.#lost('bytes are left after the last record')
+    if (!input.atEnd) this.#lost('bytes are left after the last record')
   }
 
   #namespace(): Namespace {

@@ -5,7 +5,7 @@ import type { Order } from '../../../examples/order.ts'
 import { amountOf, orderAt, USERS, userOf } from './orders.ts'
 
 const MIN_AMOUNT = 20
-const EUROS_PER_DOLLAR = 0.9
+const EUROS_PER_DOLLAR = 0.875
 const MAX_COMPLAINTS = 3
 
 /** What was found in one output topic. */
