@@ -52,6 +52,8 @@ export class GroupMember {
   #membership: Membership | undefined
   #lastBeat = 0
   #stopped = false
+  /** Since when workers with another graph are in the group. */
+  #mismatchSince: number | undefined
 
   /** `onBeat` gets the epoch ms of each successful heartbeat or join. */
   constructor(
@@ -80,40 +82,48 @@ export class GroupMember {
     const membership = this.#membership
     if (membership === undefined || !membership.leader) throw new Error('this worker does not lead the group')
     const { generation, memberId } = membership
+    const asked = this.#world.clock.now()
     try {
       await this.#cluster.heartbeat({ groupId: this.#options.groupId, generation, memberId }, { timeoutMs: this.#options.sessionTimeoutMs })
     } catch (error) {
       // A rebalance under way does not take leadership away; the next generation decides that.
       if (!(error instanceof KafkaError) || error.brokerCode !== KafkaCode.REBALANCE_IN_PROGRESS) throw error
     }
-    this.#beatNow()
+    this.#beaten(asked)
   }
 
-  #beatNow(): void {
-    this.#lastBeat = this.#world.clock.now()
+  /** `at`: when the heartbeat was sent: the broker's session began anew at that moment or later, however long the answer took. */
+  #beaten(at: number): void {
+    this.#lastBeat = Math.max(this.#lastBeat, at)
     this.#onBeat(this.#lastBeat)
   }
 
   async leave(): Promise<void> {
     this.#stopped = true
-    const memberId = this.#memberId
-    if (memberId !== '') {
-      try {
-        await this.#cluster.leaveGroup({ groupId: this.#options.groupId, memberId }, { timeoutMs: 2_000 })
-      } catch (error) {
-        // The session time-out removes the member instead; others wait that much longer.
-        this.#world.logger.debug('could not leave the worker group', { error })
-      }
+    if (this.#memberId !== '') await this.#leaveAs(this.#memberId)
+  }
+
+  async #leaveAs(memberId: string): Promise<void> {
+    try {
+      await this.#cluster.leaveGroup({ groupId: this.#options.groupId, memberId }, { timeoutMs: 2_000 })
+    } catch (error) {
+      // The session time-out removes the member instead; others wait that much longer.
+      this.#world.logger.debug('could not leave the worker group', { error })
     }
   }
 
   async #run(): Promise<void> {
-    const started = this.#world.clock.now()
     while (!this.#stopped) {
-      const joined = await this.#join(started)
+      const joined = await this.#join()
       if (joined === undefined) continue
+      if (this.#stopped) {
+        // Asked to leave while the join was under way: the group must not wait for a member that never beats.
+        await this.#leaveAs(joined.memberId)
+        return
+      }
+      this.#mismatchSince = undefined
       this.#memberId = joined.memberId
-      this.#beatNow()
+      this.#beaten(this.#world.clock.now())
       const leader = joined.leaderId === joined.memberId
       const members = joined.members.map((member) => member.memberId)
       const roster = Buffer.from(JSON.stringify({ leader: joined.leaderId, workers: members.length }))
@@ -136,8 +146,8 @@ export class GroupMember {
     }
   }
 
-  async #join(started: number): Promise<JoinedGroup | undefined> {
-    const { groupId, fingerprint, incarnation, sessionTimeoutMs, rebalanceTimeoutMs, onMismatch } = this.#options
+  async #join(): Promise<JoinedGroup | undefined> {
+    const { groupId, fingerprint, incarnation, sessionTimeoutMs, rebalanceTimeoutMs } = this.#options
     try {
       return await this.#cluster.joinGroup({
         groupId,
@@ -149,16 +159,7 @@ export class GroupMember {
       })
     } catch (error) {
       if (error instanceof KafkaError && error.brokerCode === KafkaCode.INCONSISTENT_GROUP_PROTOCOL) {
-        const running = await this.#cluster.describeGroup(groupId)
-        // A dead worker of an older version of the job stays a member for a session time-out.
-        const patience = sessionTimeoutMs + rebalanceTimeoutMs + RETRY_MS
-        if (onMismatch === 'fail' && this.#world.clock.now() - started > patience) {
-          this.#stopped = true
-          this.#emit({ type: 'conflict', runningFingerprint: running.protocol })
-          return undefined
-        }
-        this.#emit({ type: 'waiting', runningFingerprint: running.protocol })
-        await this.#world.timers.sleep(RETRY_MS)
+        await this.#mismatch()
         return undefined
       }
       if (this.#mustRejoin(error)) return undefined
@@ -170,6 +171,34 @@ export class GroupMember {
     }
   }
 
+  /** Workers with another graph are in the group. */
+  async #mismatch(): Promise<void> {
+    const { groupId, sessionTimeoutMs, rebalanceTimeoutMs, onMismatch } = this.#options
+    const now = this.#world.clock.now()
+    this.#mismatchSince ??= now
+    const runningFingerprint = await this.#runningFingerprint(groupId)
+    if (this.#stopped) return
+    // A dead worker of an older version of the job stays a member for a session time-out.
+    const patience = sessionTimeoutMs + rebalanceTimeoutMs + RETRY_MS
+    if (onMismatch === 'fail' && now - this.#mismatchSince > patience) {
+      this.#stopped = true
+      this.#emit({ type: 'conflict', runningFingerprint })
+      return
+    }
+    this.#emit({ type: 'waiting', runningFingerprint })
+    await this.#world.timers.sleep(RETRY_MS)
+  }
+
+  async #runningFingerprint(groupId: string): Promise<string> {
+    try {
+      return (await this.#cluster.describeGroup(groupId)).protocol
+    } catch (error) {
+      // It is only for the message; the next try to join says whether they are still there.
+      if (isMillraceError(error) && error.retriable) return 'unknown'
+      throw error
+    }
+  }
+
   /** Beats until the member must join again. */
   async #beat(membership: Membership): Promise<void> {
     const { groupId, heartbeatMs, sessionTimeoutMs } = this.#options
@@ -177,9 +206,10 @@ export class GroupMember {
     while (!this.#stopped) {
       await this.#world.timers.sleep(heartbeatMs)
       if (this.#stopped) return
+      const sent = this.#world.clock.now()
       try {
         await this.#cluster.heartbeat({ groupId, generation, memberId }, { timeoutMs: sessionTimeoutMs / 2 })
-        this.#beatNow()
+        this.#beaten(sent)
       } catch (error) {
         if (this.#stopped) return
         if (error instanceof KafkaError && error.brokerCode === KafkaCode.REBALANCE_IN_PROGRESS) return

@@ -2,6 +2,7 @@
  * Keeps each split of one reader supplied with fetched bytes: one long poll a leader, at most two buffers a split, so memory is flat
  * whatever the lag. Positions move by batch headers, so the next fetch goes out while the last answer is being decoded.
  */
+import { deadline } from '../core/deadline.ts'
 import type { World } from '../core/ports.ts'
 import { isMillraceError, KafkaError } from '../errors.ts'
 import {
@@ -15,8 +16,14 @@ import { BatchField, LOG_OVERHEAD } from './record-batch-header.ts'
 
 /** Answers waiting to be decoded, per split. More would only cost memory. */
 const BUFFERS_PER_SPLIT = 2
+/** Bytes of all splits that wait to be decoded, beyond which nothing more is fetched: memory stays flat with any number of partitions. */
+const BUFFER_BUDGET_BYTES = 16 << 20
+/** Largest answer asked for at once. */
+const MAX_ANSWER_BYTES = 8 << 20
 /** Long polls that leave a busy split out must not hold it up when it has room again. */
 const SHORT_WAIT_MS = 10
+/** How long a fetch waits to know who leads each of its partitions. */
+const LOCATE_MS = 50
 const RETRY_MS = 100
 const MAX_RETRY_MS = 2_000
 
@@ -62,8 +69,14 @@ export class KafkaFetcher {
   readonly #busy = new Set<number>()
   #closed = false
   #assigning = false
+  /** Room came free while fetches were being assigned: look again, or nobody would. */
+  #again = false
+  /** Splits whose leader is being asked for. */
+  readonly #locating = new Set<FetchedSplit>()
   #retryMs = RETRY_MS
   #backingOff = false
+  /** Brokers fill an answer in the order of the request: everybody is first in turn. */
+  #rotation = 0
 
   constructor(options: FetcherOptions) {
     this.#options = options
@@ -80,27 +93,68 @@ export class KafkaFetcher {
 
   /** Sends fetches wherever a leader is free and a split has room. Called when a buffer was used up. */
   pump(): void {
-    if (this.#closed || this.#assigning || this.#backingOff) return
+    if (this.#closed || this.#backingOff) return
+    if (this.#assigning) {
+      // What changed meanwhile may have been looked at already.
+      this.#again = true
+      return
+    }
     this.#assigning = true
     this.#assign()
       .catch((error: unknown) => this.#failed(error))
       .finally(() => {
         this.#assigning = false
+        if (!this.#again) return
+        this.#again = false
+        this.pump()
       })
   }
 
+  /** Leaders of the splits, as far as they are known in a moment: a partition that has none now must not hold up the others. */
+  async #leaders(splits: readonly FetchedSplit[]): Promise<ReadonlyMap<FetchedSplit, number>> {
+    const { cluster, world } = this.#options
+    const leaders = new Map<FetchedSplit, number>()
+    let late = false
+    const asked = splits.map(async (split) => {
+      this.#locating.add(split)
+      try {
+        leaders.set(split, await cluster.leaderOf(split.topic, split.partition))
+        this.#locating.delete(split)
+        if (late) this.pump()
+      } catch (error) {
+        this.#locating.delete(split)
+        if (!late) throw error
+        this.#failed(error)
+      }
+    })
+    const wait = deadline(world.timers, LOCATE_MS)
+    await Promise.race([Promise.all(asked), wait.expired])
+    wait.cancel()
+    late = true
+    return new Map(leaders)
+  }
+
   async #assign(): Promise<void> {
-    const { cluster } = this.#options
+    const wanting: FetchedSplit[] = []
     const byLeader = new Map<number, FetchedSplit[]>()
     let leftOut = false
-    for (const split of this.#splits) {
+    const buffered = this.#splits.reduce(
+      (sum, split) => sum + split.buffers.reduce((bytes, b) => bytes + b.records.length, 0),
+      0,
+    )
+    if (buffered >= BUFFER_BUDGET_BYTES) return
+    this.#rotation = this.#splits.length === 0 ? 0 : (this.#rotation + 1) % this.#splits.length
+    for (const split of [...this.#splits.slice(this.#rotation), ...this.#splits.slice(0, this.#rotation)]) {
       if (split.stop !== undefined && split.fetchOffset >= split.stop) continue
       if (split.buffers.length >= BUFFERS_PER_SPLIT) {
         leftOut = true
         continue
       }
-      const leader = await cluster.leaderOf(split.topic, split.partition)
-      if (this.#busy.has(leader)) continue
+      if (!this.#locating.has(split)) wanting.push(split)
+    }
+    if (wanting.length === 0) return
+    for (const [split, leader] of await this.#leaders(wanting)) {
+      if (this.#busy.has(leader) || split.buffers.length >= BUFFERS_PER_SPLIT) continue
       const splits = byLeader.get(leader)
       if (splits === undefined) byLeader.set(leader, [split])
       else splits.push(split)
@@ -133,15 +187,16 @@ export class KafkaFetcher {
       })),
       maxWaitMs: leftOut ? Math.min(SHORT_WAIT_MS, maxWaitMs) : maxWaitMs,
       minBytes: 1,
-      maxBytes: Math.max(maxBytes * splits.length, maxBytes),
+      maxBytes: Math.min(maxBytes * splits.length, Math.max(MAX_ANSWER_BYTES, maxBytes)),
     })
     if (this.#closed) return
     let arrived = false
+    const refused: Promise<void>[] = []
     for (const answer of answers) {
       const split = splits.find((s) => s.topic === answer.topic && s.partition === answer.partition)
       if (split === undefined) continue
       if (answer.errorCode !== KafkaCode.NONE) {
-        await this.#options.onPartitionError(split, answer)
+        refused.push(this.#options.onPartitionError(split, answer))
         continue
       }
       split.highWatermark = answer.highWatermark
@@ -149,6 +204,7 @@ export class KafkaFetcher {
       if (answer.records.length > 0 && this.#take(split, answer)) arrived = true
     }
     if (arrived) onData()
+    await Promise.all(refused)
   }
 
   #take(split: FetchedSplit, answer: FetchedPartition): boolean {

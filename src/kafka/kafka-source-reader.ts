@@ -162,12 +162,13 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
     const values: T[] = []
     const timestamps: number[] = []
     const more = this.#fill(split, values, timestamps)
-    const next = reader.nextOffset
-    split.position = split.stop !== undefined && next > split.stop ? split.stop : next
+    split.position = clamped(reader.nextOffset, split.stop)
     if (split.held) split.position = reader.offset()
     if (!more) {
       split.buffers.shift()
       split.decoding = false
+      // The same already, unless the fetcher had to jump over records that are gone.
+      if (split.buffers.length === 0) split.position = clamped(split.fetchOffset, split.stop)
       // Lets the bytes go: the reader is reused, and would hold them until the next answer.
       if (split.buffers.length === 0) reader.open(EMPTY, split.position, undefined)
       this.#fetcher.pump()
@@ -385,12 +386,10 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
     open.fetchOffset = to
     // Answers that are still to be decoded come from before the gap, or from before the log was cut: they move the position themselves.
     if (open.buffers.length > 0 || open.decoding) return
-    open.position = to
-    if (open.stop !== undefined && to >= open.stop) {
-      open.position = open.stop
-      this.#finish(open)
-      this.#signal()
-    }
+    open.position = clamped(to, open.stop)
+    if (open.stop === undefined || open.position < open.stop) return
+    this.#finish(open)
+    this.#signal()
   }
 
   available(): Promise<void> {
@@ -458,3 +457,8 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
 }
 
 const EMPTY = Buffer.alloc(0)
+
+/** A position never passes the stop position. */
+function clamped(position: bigint, stop: bigint | undefined): bigint {
+  return stop !== undefined && position > stop ? stop : position
+}

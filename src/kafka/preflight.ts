@@ -1,6 +1,6 @@
 /** Checks before any task starts: what would fail later, or at night, fails now and says what to change. */
 import type { JobSettings } from '../core/job-settings.ts'
-import { MillraceError } from '../errors.ts'
+import { isMillraceError, MillraceError } from '../errors.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
 import type { KafkaSink } from './kafka-sink.ts'
 
@@ -14,9 +14,19 @@ export async function maxTransactionTimeout(cluster: KafkaCluster): Promise<numb
   const { brokers } = await cluster.describeCluster()
   const broker = brokers[0]
   if (broker === undefined) return DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
-  const [entry] = await cluster.describeConfigs({ type: 'broker', name: String(broker.nodeId) }, ['transaction.max.timeout.ms'])
-  const value = Number(entry?.value)
+  const value = Number(await configured(cluster, broker.nodeId, 'transaction.max.timeout.ms'))
   return Number.isFinite(value) && value > 0 ? value : DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
+}
+
+/** A broker's setting; undefined when there is none, or when we may not ask. */
+async function configured(cluster: KafkaCluster, nodeId: number, name: string): Promise<string | null | undefined> {
+  try {
+    const [entry] = await cluster.describeConfigs({ type: 'broker', name: String(nodeId) }, [name])
+    return entry?.value
+  } catch (error) {
+    if (isMillraceError(error) && error.code === 'MILLRACE_KAFKA_UNAUTHORIZED') return undefined
+    throw error
+  }
 }
 
 /** @throws MILLRACE_TRANSACTION_TIMEOUT, MILLRACE_CHECKPOINTING_REQUIRED, MILLRACE_TOPIC_MISSING. */

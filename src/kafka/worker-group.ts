@@ -8,9 +8,14 @@
 import type { Leadership } from '../checkpoint/leadership.ts'
 import { deadline } from '../core/deadline.ts'
 import type { World } from '../core/ports.ts'
-import { MillraceError } from '../errors.ts'
+import { ERROR_CODES, type ErrorCode, MillraceError } from '../errors.ts'
 import type { GroupEvent, GroupMemberOptions } from './group-member.ts'
 import type { FromMember, MemberLink } from './group-messages.ts'
+
+/** Codes cross the thread as text. */
+function codeOf(code: string): ErrorCode {
+  return code in ERROR_CODES ? (code as ErrorCode) : 'MILLRACE_INTERNAL'
+}
 
 /** How long leaving may take; the session time-out does it otherwise. */
 const LEAVE_MS = 2_500
@@ -54,12 +59,13 @@ export class WorkerGroup implements Leadership {
 
   async assertLeader(): Promise<void> {
     const id = this.#nextId++
-    const error = this.#closed
-      ? 'this worker has left'
-      : await new Promise<string | undefined>((resolve) => {
+    const over = this.#closed ? 'this worker has left' : this.#failure?.message
+    const error =
+      over ??
+      (await new Promise<string | undefined>((resolve) => {
           this.#asserting.set(id, resolve)
           this.#link.send({ type: 'assert-leader', id })
-        })
+        }))
     if (error !== undefined) throw new MillraceError('MILLRACE_ATTEMPT_LOST', `this worker does not lead the job: ${error}`)
   }
 
@@ -74,7 +80,12 @@ export class WorkerGroup implements Leadership {
     await Promise.race([left, wait.expired])
     wait.cancel()
     this.#link.terminate()
-    for (const settle of this.#asserting.values()) settle('this worker has left')
+    this.#settleAsserting('this worker has left')
+  }
+
+  #settleAsserting(error: string): void {
+    for (const settle of this.#asserting.values()) settle(error)
+    this.#asserting.clear()
   }
 
   #message(message: FromMember): void {
@@ -129,7 +140,7 @@ export class WorkerGroup implements Leadership {
         )
         return
       case 'failed':
-        this.#fail(new MillraceError('MILLRACE_KAFKA_PROTOCOL', `membership in worker group ${groupId} failed: ${event.message}`))
+        this.#fail(new MillraceError(codeOf(event.code), `membership in worker group ${groupId} failed: ${event.message}`))
         return
     }
   }
@@ -150,6 +161,7 @@ export class WorkerGroup implements Leadership {
   #fail(error: MillraceError): void {
     this.#failure = error
     for (const waiter of this.#waiters.splice(0)) waiter.reject(error)
+    this.#settleAsserting(error.message)
     this.#lose(error.message)
   }
 

@@ -66,7 +66,6 @@ export class CheckpointDriver {
   #commits: Promise<void> = Promise.resolve()
   /** Work that must be over before the store is closed. */
   readonly #busy = new Set<Promise<unknown>>()
-  #lastDeclined: unknown
 
   constructor(options: CheckpointDriverOptions) {
     this.#options = options
@@ -95,12 +94,12 @@ export class CheckpointDriver {
   }
 
   decline(n: number, subtask: string, error: unknown): void {
-    this.#lastDeclined = error
     this.#handle({
       type: 'Declined',
       n,
       subtask,
       reason: error instanceof Error ? error.message : String(error),
+      cause: error,
       now: this.#now(),
     })
   }

@@ -16,7 +16,7 @@ import { explain } from '../core/graph/execution-graph.ts'
 import type { JobGraph } from '../core/graph/job-graph.ts'
 import { buildJobGraph } from '../core/graph/job-graph-builder.ts'
 import { encodeJobName } from '../core/job-name.ts'
-import type { JobSettings } from '../core/job-settings.ts'
+import type { JobSettings, StartOptions } from '../core/job-settings.ts'
 import type { Logger, World } from '../core/ports.ts'
 import { ConfigError, JobFailedError, MillraceError } from '../errors.ts'
 import { JobTopics } from '../kafka/job-topics.ts'
@@ -29,6 +29,8 @@ import { checkSinks, maxTransactionTimeout } from '../kafka/preflight.ts'
 import { transactionalIdPrefix, workerGroupId } from '../kafka/transactional-id.ts'
 import { JobTransactions } from '../kafka/transactions.ts'
 import { WorkerGroup } from '../kafka/worker-group.ts'
+import type { GroupMemberOptions } from '../kafka/group-member.ts'
+import type { MemberLink } from '../kafka/group-messages.ts'
 import { MetricRegistry } from '../metrics/metrics.ts'
 import { DirectoryCheckpointStorage } from '../state/directory-storage.ts'
 import { HeapKeyedStateBackend } from '../state/heap-backend.ts'
@@ -107,7 +109,7 @@ function slotsOf(config: Config): number {
 }
 
 /** Everything of one running job that must be closed again. */
-interface Composition {
+export interface Composition {
   readonly leadership: Leadership
   readonly store: CheckpointStore
   readonly storage: StateStorage
@@ -132,26 +134,20 @@ async function start(
     vertex.operators.some(({ node }) => boundOf(node) !== undefined),
   )
   const composition = usesKafka
-    ? await composeKafka(jobName, graph, config, settings, world, incarnation)
+    ? await connectKafka(jobName, graph, config, settings, world, incarnation)
     : composeLocal(jobName, config, settings, world)
-  const master = new JobMaster({
+  const master = createMaster(composition, {
     jobName,
     graph,
-    world,
     settings,
+    world,
+    incarnation,
     start: {
       // What a job collects lives in this process only: an earlier process's run is nothing to go on from.
       fresh: launch.fresh || submission.collectors.length > 0,
       allowNonRestoredState: launch.allowNonRestoredState,
       acceptLostTransactions: launch.acceptLostTransactions,
     },
-    incarnation,
-    leadership: composition.leadership,
-    store: composition.store,
-    storage: composition.storage,
-    transactions: composition.transactions,
-    createBackend: (options) => new HeapKeyedStateBackend({ ...options, clock: world.clock }),
-    fault: faultHook(process.env[FAULT_POINT_VARIABLE], () => process.kill(process.pid, 'SIGKILL')),
   })
   const undo = onStopSignal(() => master.stop(), logger)
   const progress = showProgress({
@@ -214,7 +210,30 @@ function composeLocal(jobName: string, config: Config, settings: JobSettings, wo
   }
 }
 
-async function composeKafka(
+/** The job master over what was composed. */
+export function createMaster(
+  composition: Composition,
+  job: {
+    readonly jobName: string
+    readonly graph: JobGraph
+    readonly settings: JobSettings
+    readonly start: StartOptions
+    readonly world: World
+    readonly incarnation: string
+  },
+): JobMaster {
+  const { leadership, store, storage, transactions } = composition
+  return new JobMaster({
+    ...job,
+    leadership,
+    store,
+    storage,
+    transactions,
+    createBackend: (options) => new HeapKeyedStateBackend({ ...options, clock: job.world.clock }),
+  })
+}
+
+async function connectKafka(
   jobName: string,
   graph: JobGraph,
   config: Config,
@@ -223,97 +242,124 @@ async function composeKafka(
   incarnation: string,
 ): Promise<Composition> {
   const connection = await connectionOf(config, jobName)
-  const cluster: KafkaCluster = new KafkajsCluster(connection, world.logger)
+  const cluster = new KafkajsCluster(connection, world.logger)
   try {
     await cluster.connect()
-    const maxTransactionTimeoutMs = await maxTransactionTimeout(cluster)
-    const slots = settings.checkpointing.maxConcurrent + 2
-    const groupId = workerGroupId(jobName)
-    let group: WorkerGroup | undefined
-    const environment: KafkaEnvironment = {
-      cluster,
+    return await composeKafkaJob({
       jobName,
-      fetchMaxBytes: config.get('kafka.fetch.max-bytes'),
-      fetchMaxWaitMs: config.get('kafka.fetch.max-wait'),
-      maxTransactionTimeoutMs,
-      exactlyOnceByDefault:
-        settings.checkpointing.intervalMs !== undefined && settings.checkpointing.mode === 'EXACTLY_ONCE',
-      transactionSlots: slots,
-      assertAlive: () => {
-        const silent = group?.silentFor() ?? 0
-        if (silent > SESSION_TIMEOUT_MS)
-          throw new MillraceError(
-            'MILLRACE_ATTEMPT_LOST',
-            `this worker could not reach its group for ${silent} ms; another one may lead the job now`,
-          )
-      },
-    }
-    const sinks: { name: string; uid: string; parallelism: number; sink: KafkaSink<any> }[] = []
-    let bounded = true
-    for (const vertex of graph.vertices)
-      for (const { node, name, uid } of vertex.operators) {
-        boundOf(node)?.bind(environment)
-        if (node.kind === 'source') {
-          bounded &&= node.source.bounded
-          if (node.source.describe()['groupId'] === groupId)
-            throw new ConfigError(
-              'MILLRACE_INVALID_OPTION',
-              `source '${name}': groupId ${groupId} is the group of the job's own workers; choose another one`,
-            )
-        }
-        if (node.kind === 'sink' && node.sink instanceof KafkaSink)
-          sinks.push({ name, uid, parallelism: vertex.parallelism, sink: node.sink })
-      }
-    await checkSinks(cluster, sinks, settings, { maxTransactionTimeoutMs, bounded })
-    warnAboutGuarantees(sinks, settings, world.logger)
-    const member = {
-      groupId,
-      fingerprint: graph.fingerprint,
+      graph,
+      config,
+      settings,
+      world,
       incarnation,
-      sessionTimeoutMs: SESSION_TIMEOUT_MS,
-      rebalanceTimeoutMs: REBALANCE_TIMEOUT_MS,
-      heartbeatMs: HEARTBEAT_MS,
-      onMismatch: config.get('on-fingerprint-mismatch'),
-    }
-    group = new WorkerGroup(
-      startGroupThread({ ...connection, clientId: `${connection.clientId}-membership` }, member),
-      member,
-      world,
-    )
-    const leadership = group
-    const replication = config.get('kafka.job-topics.replication-factor')
-    const store = new JobTopics({
       cluster,
-      jobName,
-      world,
-      replicationFactor: replication === 'auto' ? -1 : replication,
-      assertLeader: () => leadership.assertLeader(),
+      startMember: (member) => startGroupThread({ ...connection, clientId: `${connection.clientId}-membership` }, member),
+      openStorage: (own) => storageOf(jobName, config, own),
     })
-    const transactional = sinks
-      .filter(({ sink }) => sink.exactlyOnce)
-      .map(({ uid, parallelism, sink }) => ({
-        uid,
-        prefix: transactionalIdPrefix(jobName, uid, sink.options.transactionalIdPrefix),
-        parallelism,
-        transactionTimeoutMs: sink.transactionTimeoutMs,
-      }))
-    return {
-      leadership,
-      store,
-      storage: storageOf(jobName, config, store.blobs),
-      transactions: new JobTransactions({
-        cluster,
-        world,
-        sinks: transactional,
-        slots,
-        defaultTimeoutMs: maxTransactionTimeoutMs,
-      }),
-      close: () => cluster.close(),
-    }
   } catch (error) {
     await cluster.close()
     throw error
   }
+}
+
+/** A job that uses Kafka, and the leaves that differ between real brokers and simulated ones. */
+export interface KafkaJob {
+  readonly jobName: string
+  readonly graph: JobGraph
+  readonly config: Config
+  readonly settings: JobSettings
+  readonly world: World
+  readonly incarnation: string
+  /** Connected; closed with the composition. */
+  readonly cluster: KafkaCluster
+  /** Joins the worker group over a connection of its own. */
+  readonly startMember: (member: GroupMemberOptions) => MemberLink
+  /** Where snapshots go; `own` is the job's checkpoint topic. */
+  readonly openStorage: (own: BlobStore) => StateStorage
+}
+
+/** Wires one worker of a Kafka job, without starting it. The simulation wires its workers by the same function. */
+export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
+  const { jobName, graph, config, settings, world, incarnation, cluster } = job
+  const maxTransactionTimeoutMs = await maxTransactionTimeout(cluster)
+  const slots = settings.checkpointing.maxConcurrent + 2
+  const groupId = workerGroupId(jobName)
+  let group: WorkerGroup | undefined
+  const environment: KafkaEnvironment = {
+    cluster,
+    jobName,
+    fetchMaxBytes: config.get('kafka.fetch.max-bytes'),
+    fetchMaxWaitMs: config.get('kafka.fetch.max-wait'),
+    maxTransactionTimeoutMs,
+    exactlyOnceByDefault: settings.checkpointing.intervalMs !== undefined && settings.checkpointing.mode === 'EXACTLY_ONCE',
+    transactionSlots: slots,
+    assertAlive: () => {
+      const silent = group?.silentFor() ?? 0
+      if (silent > SESSION_TIMEOUT_MS)
+        throw new MillraceError('MILLRACE_ATTEMPT_LOST', `this worker could not reach its group for ${silent} ms; another one may lead the job now`)
+    },
+  }
+  const sinks = bindConnectors(graph, environment, groupId)
+  await checkSinks(cluster, sinks.list, settings, { maxTransactionTimeoutMs, bounded: sinks.bounded })
+  warnAboutGuarantees(sinks.list, settings, world.logger)
+  const member: GroupMemberOptions = {
+    groupId,
+    fingerprint: graph.fingerprint,
+    incarnation,
+    sessionTimeoutMs: SESSION_TIMEOUT_MS,
+    rebalanceTimeoutMs: REBALANCE_TIMEOUT_MS,
+    heartbeatMs: HEARTBEAT_MS,
+    onMismatch: config.get('on-fingerprint-mismatch'),
+  }
+  const leadership = new WorkerGroup(job.startMember(member), member, world)
+  group = leadership
+  const replication = config.get('kafka.job-topics.replication-factor')
+  const store = new JobTopics({
+    cluster,
+    jobName,
+    world,
+    replicationFactor: replication === 'auto' ? -1 : replication,
+    assertLeader: () => leadership.assertLeader(),
+  })
+  const transactional = sinks.list
+    .filter(({ sink }) => sink.exactlyOnce)
+    .map(({ uid, parallelism, sink }) => ({
+      uid,
+      prefix: transactionalIdPrefix(jobName, uid, sink.options.transactionalIdPrefix),
+      parallelism,
+      transactionTimeoutMs: sink.transactionTimeoutMs,
+    }))
+  return {
+    leadership,
+    store,
+    storage: job.openStorage(store.blobs),
+    transactions: new JobTransactions({ cluster, world, sinks: transactional, slots, defaultTimeoutMs: maxTransactionTimeoutMs }),
+    close: () => cluster.close(),
+  }
+}
+
+interface BoundSink {
+  readonly name: string
+  readonly uid: string
+  readonly parallelism: number
+  readonly sink: KafkaSink<any>
+}
+
+/** Hands the environment to every Kafka source and sink. @throws ConfigError for a source in the workers' own group. */
+function bindConnectors(graph: JobGraph, environment: KafkaEnvironment, workerGroup: string): { readonly list: BoundSink[]; readonly bounded: boolean } {
+  const list: BoundSink[] = []
+  let bounded = true
+  for (const vertex of graph.vertices)
+    for (const { node, name, uid } of vertex.operators) {
+      boundOf(node)?.bind(environment)
+      if (node.kind === 'source') {
+        bounded &&= node.source.bounded
+        if (node.source.describe()['groupId'] === workerGroup)
+          throw new ConfigError('MILLRACE_INVALID_OPTION', `source '${name}': groupId ${workerGroup} is the group of the job's own workers; choose another one`)
+      }
+      if (node.kind === 'sink' && node.sink instanceof KafkaSink) list.push({ name, uid, parallelism: vertex.parallelism, sink: node.sink })
+    }
+  return { list, bounded }
 }
 
 function warnAboutGuarantees(

@@ -2,7 +2,7 @@
  * Takes snapshot n of one task: flush and prepare → freeze (synchronous, exact) → forward the barrier → resume; the bytes are written
  * off the record path and acknowledged when they are stored.
  */
-import type { BlobStore, KeyedStateHandle } from '../checkpoint/checkpoint-storage.ts'
+import type { BlobStore, KeyedStateHandle, StateHandle } from '../checkpoint/checkpoint-storage.ts'
 import { packImages } from '../checkpoint/checkpoint-storage.ts'
 import type { OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
 import type { CheckpointKind } from '../core/element.ts'
@@ -55,9 +55,31 @@ export interface SubtaskCheckpointerOptions {
   readonly fault?: FaultHook | undefined
 }
 
+/** A chain as it was at the barrier. */
+interface FrozenChain {
+  readonly snapshots: readonly OperatorSnapshot[]
+  readonly frozen: readonly (FrozenKeyedState | undefined)[]
+  readonly splits: readonly unknown[] | undefined
+  readonly ended: boolean
+}
+
+/** The store, noting what is put into it. */
+function recording(blobs: BlobStore, written: StateHandle[]): BlobStore {
+  return {
+    put: async (name, bytes) => {
+      const handle = await blobs.put(name, bytes)
+      written.push(handle)
+      return handle
+    },
+    get: (handle) => blobs.get(handle),
+    discard: (handle) => blobs.discard(handle),
+  }
+}
+
 export class SubtaskCheckpointer {
   readonly #options: SubtaskCheckpointerOptions
   readonly #uploading = new Map<number, FrozenKeyedState[]>()
+  /** Aborted checkpoints whose snapshot is being written, or whose trigger may still come. */
   readonly #aborted = new Set<number>()
   #closed = false
 
@@ -65,15 +87,22 @@ export class SubtaskCheckpointer {
     this.#options = options
   }
 
+  /** Does nothing for a checkpoint that was aborted already: a late trigger or barrier is swallowed. */
   async checkpoint(n: number, kind: CheckpointKind): Promise<void> {
     const { chain, driver, operators, storage, world, fault } = this.#options
+    // Checkpoints come in the order of their ids: triggers below n cannot come any more.
+    for (const aborted of this.#aborted) if (aborted < n && !this.#uploading.has(aborted)) this.#aborted.delete(aborted)
+    if (this.#aborted.has(n)) return
     fault?.('before-prepare')
     const started = world.clock.now()
     await chain.prepareSnapshot(n, driver.ended)
     fault?.('after-prepare')
+    // Aborted while output was flushed; what was prepared for it belongs to the next one.
+    if (this.#aborted.has(n)) return
     fault?.('before-freeze')
     // ---- synchronous from here: nothing can come between positions, state and barrier
     const frozenAt = world.clock.now()
+    const { ended } = driver
     const splits = this.#options.splits?.(n)
     const snapshots = chain.snapshots(n)
     const frozen = operators.map((operator) =>
@@ -88,19 +117,18 @@ export class SubtaskCheckpointer {
     // ---- resumes
     world.metrics.histogram('checkpoint_freeze_ms').record(world.clock.now() - frozenAt)
     world.metrics.histogram('checkpoint_flush_ms').record(frozenAt - started)
-    const upload = this.#upload(n, snapshots, frozen, splits)
+    const upload = this.#upload(n, { snapshots, frozen, splits, ended })
     if (!storage.async) await upload
   }
 
   async #upload(
     n: number,
-    snapshots: readonly OperatorSnapshot[],
-    frozen: readonly (FrozenKeyedState | undefined)[],
-    splits: readonly unknown[] | undefined,
+    { snapshots, frozen, splits, ended }: FrozenChain,
   ): Promise<void> {
-    const { subtaskId, subtaskIndex, operators, storage, acknowledger, driver, world } = this.#options
+    const { subtaskId, subtaskIndex, operators, storage, acknowledger, world } = this.#options
+    const written: StateHandle[] = []
+    const blobs = recording(storage.blobs(n), written)
     try {
-      const blobs = storage.blobs(n)
       const states: OperatorSubtaskState[] = []
       for (let i = 0; i < operators.length; i++) {
         const operator = operators[i] as CheckpointedOperator
@@ -123,7 +151,7 @@ export class SubtaskCheckpointer {
           ...(snapshot.committables === undefined || snapshot.committables.length === 0
             ? {}
             : { committables: snapshot.committables }),
-          ...(driver.ended ? { endOfInput: true } : {}),
+          ...(ended ? { endOfInput: true } : {}),
         })
       }
       this.#release(n)
@@ -132,7 +160,10 @@ export class SubtaskCheckpointer {
     } catch (error) {
       const aborted = this.#aborted.has(n)
       this.#release(n)
-      if (this.#closed || aborted) return
+      if (this.#closed) return
+      // Nobody will ever name what is written already.
+      await this.#discard(blobs, written)
+      if (aborted) return
       world.logger.warn(`${subtaskId} could not store its snapshot for checkpoint ${n}`, { error })
       acknowledger.decline(n, subtaskId, error)
     }
@@ -156,9 +187,19 @@ export class SubtaskCheckpointer {
     return { handle: await blobs.put(`${operator.uid}-${subtaskIndex}-keyed`, bytes), keyGroups }
   }
 
-  /** Checkpoint n was aborted: stop writing it. Prepared output stays with the sink. */
+  async #discard(blobs: BlobStore, written: readonly StateHandle[]): Promise<void> {
+    for (const handle of written) {
+      try {
+        await blobs.discard(handle)
+      } catch (error) {
+        // Orphans cost room, not correctness.
+        this.#options.world.logger.debug('could not remove a snapshot that nobody needs', { error })
+      }
+    }
+  }
+
+  /** Checkpoint n was aborted: stop writing it, or do not begin. Prepared output stays with the sink. */
   abort(n: number): void {
-    if (!this.#uploading.has(n)) return
     this.#aborted.add(n)
   }
 

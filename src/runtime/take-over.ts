@@ -23,6 +23,7 @@ import type { World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
 import { splitOwner } from './attempt.ts'
 import { commitAll } from './checkpoint-driver.ts'
+import type { FaultHook } from './fault-points.ts'
 import { loadState, type RestoredState } from './restore.ts'
 import type { StateStorage } from './state-storage.ts'
 
@@ -36,6 +37,7 @@ export interface TakeOverOptions {
   readonly storage: StateStorage
   readonly transactions: OutputTransactions | undefined
   readonly committers: ReadonlyMap<string, Committer<unknown>>
+  readonly fault?: FaultHook | undefined
 }
 
 type RunningPlan = Extract<RecoveryPlan, { type: 'start' | 'resume' }>
@@ -105,7 +107,7 @@ export class TakeOver {
 
   /** Attempt-started, and the commits that the latest checkpoint promised: in a fresh run too, under the old run's name. */
   async #begin(plan: RunningPlan, record: AttemptRecord): Promise<void> {
-    const { store, world, committers } = this.#options
+    const { store, world, committers, fault } = this.#options
     if (plan.commitAgain === undefined) {
       await store.startAttempt(record)
       return
@@ -113,7 +115,8 @@ export class TakeOver {
     const { permit, checkpoint } = plan.commitAgain
     world.logger.info(`finishing the commits of checkpoint ${checkpoint.n}`)
     await store.startAttempt({ ...record, run: checkpoint.run })
-    await commitAll(committers, permit, checkpoint.states)
+    await commitAll(committers, permit, checkpoint.states, fault)
+    fault?.('before-confirm')
     await store.writeConfirmed(checkpoint.run, checkpoint.n)
     if (plan.run !== checkpoint.run) await store.startAttempt(record)
   }

@@ -92,22 +92,24 @@ export class Task {
   }
 
   notifyComplete(n: number): void {
-    this.#settled(this.#options.chain.notifyCheckpointComplete(n))
-    if (this.#options.input instanceof SourceInput) this.#options.input.reader.notifyCheckpointComplete?.(n)
+    this.#guarded(() => this.#options.chain.notifyCheckpointComplete(n))
+    const { input } = this.#options
+    if (input instanceof SourceInput) this.#guarded(() => input.reader.notifyCheckpointComplete?.(n))
   }
 
   notifyAborted(n: number): void {
     this.#options.checkpointer.abort(n)
-    this.#options.chain.notifyCheckpointAborted(n)
+    this.#guarded(() => this.#options.chain.notifyCheckpointAborted(n))
     this.post(() => this.#options.input.abortCheckpoint(n))
   }
 
   notifyConfirmed(n: number): void {
-    this.#options.chain.notifyCheckpointConfirmed(n)
+    this.#guarded(() => this.#options.chain.notifyCheckpointConfirmed(n))
   }
 
   /** An operator wants `onProcessingTime` at `time`; the earliest wish of each operator wins. */
   requestProcessingTime(operator: number, time: number): void {
+    if (this.#cancelled) return
     const pending = this.#processingTimers.get(operator)
     if (pending !== undefined) {
       if (pending.time <= time) return
@@ -142,10 +144,13 @@ export class Task {
       this.#onCancel?.()
       this.wake()
     }
-    // Closing the channels releases whoever waits for room in them.
-    await this.#options.input.close()
-    if (this.#loop !== undefined) await this.#within(this.#loop, graceMs)
-    await this.#options.chain.closeAll()
+    try {
+      // Closing the channels releases whoever waits for room in them.
+      await this.#options.input.close()
+    } finally {
+      if (this.#loop !== undefined) await this.#within(this.#loop, graceMs)
+      await this.#options.chain.closeAll()
+    }
   }
 
   async #main(): Promise<void> {
@@ -181,8 +186,13 @@ export class Task {
     })
   }
 
-  #settled(pending: void | Promise<void>): void {
-    pending?.catch((error: unknown) => this.fail(error))
+  /** What an operator throws when it hears something fails its own task, and is not thrown at whoever told it. */
+  #guarded(notify: () => void | Promise<void>): void {
+    try {
+      notify()?.catch((error: unknown) => this.fail(error))
+    } catch (error) {
+      this.fail(error)
+    }
   }
 
   #periodic(input: SourceInput): void {

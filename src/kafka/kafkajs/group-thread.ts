@@ -4,9 +4,10 @@
  */
 import { isMainThread, parentPort, workerData } from 'node:worker_threads'
 import type { LogFields, Logger, MetricGroup, World } from '../../core/ports.ts'
-import { GroupMember, type GroupMemberOptions } from '../group-member.ts'
-import type { FromMember, ToMember } from '../group-messages.ts'
+import type { GroupMemberOptions } from '../group-member.ts'
+import type { FromMember } from '../group-messages.ts'
 import type { KafkaConnectionConfig } from '../kafka-cluster.ts'
+import { serveMember } from '../member-service.ts'
 import { KafkajsCluster } from './kafkajs-cluster.ts'
 
 /** What the thread is started with. */
@@ -56,35 +57,16 @@ function main(port: NonNullable<typeof parentPort>, data: GroupThreadData): void
     metrics: NO_METRICS,
   }
   const cluster = new KafkajsCluster(data.connection, logger)
-  const member = new GroupMember(
-    cluster,
-    world,
-    data.member,
-    (event) => send({ type: 'event', event }),
-    (at) => {
-      beats[0] = at
-    },
+  port.on(
+    'message',
+    serveMember(cluster, world, data.member, {
+      send,
+      beat: (at) => {
+        beats[0] = at
+      },
+      left: () => port.close(),
+    }),
   )
-  port.on('message', (message: ToMember) => {
-    if (message.type === 'leave') {
-      void member.leave().then(async () => {
-        await cluster.close()
-        send({ type: 'left' })
-        port.close()
-      })
-      return
-    }
-    member.assertLeader().then(
-      () => send({ type: 'asserted', id: message.id, error: undefined }),
-      (error: unknown) =>
-        send({
-          type: 'asserted',
-          id: message.id,
-          error: error instanceof Error ? error.message : String(error),
-        }),
-    )
-  })
-  member.start()
 }
 
 /** The thread has no metrics of its own. */
