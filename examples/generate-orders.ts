@@ -9,13 +9,15 @@ import { DeliveryGuarantee, json, kafkaSink, StreamExecutionEnvironment } from '
 import type { Order } from './order.ts'
 
 const COUNTRIES = ['DE', 'FR', 'US', 'GB', 'ES', 'IT', 'PL', 'NL'] as const
-const FIRST_ORDER_AT = Date.UTC(2026, 0, 1)
+const ORDERS = 100_000
+/** One order a millisecond up to now. */
+const FIRST_ORDER_AT = Date.now() - ORDERS
 
 const env = StreamExecutionEnvironment.getExecutionEnvironment()
 env.enableCheckpointing(1_000)
 
 env
-  .fromSequence(0, 99_999)
+  .fromSequence(0, ORDERS - 1)
   .map(
     (orderId): Order => ({
       orderId,

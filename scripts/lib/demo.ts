@@ -133,15 +133,8 @@ async function readBack(
 ): Promise<[CheckResult, CheckResult]> {
   const bigOrders = new BigOrdersCheck(records)
   const totals = new TotalsCheck(records)
-  await kafka.markEnds([names.bigOrders, names.totals])
-  await kafka.readToEnds(
-    `${names.job}-check`,
-    {
-      [names.bigOrders]: (value) => bigOrders.record(value),
-      [names.totals]: (value) => totals.record(value),
-    },
-    PHASE_TIMEOUT_MS,
-  )
+  await kafka.read(names.bigOrders, (value) => bigOrders.record(value), PHASE_TIMEOUT_MS)
+  await kafka.read(names.totals, (value) => totals.record(value), PHASE_TIMEOUT_MS)
   return [bigOrders.result(), totals.result()]
 }
 
@@ -184,7 +177,7 @@ async function demo(brokers: string, records: number, transactional: boolean): P
     printTable(records, etl, totals, run)
     return isExact(etl) && isExact(totals)
   } finally {
-    const groups = [`${job}-reader`, `${job}-check`, workerGroupId(job)]
+    const groups = [`${job}-reader`, workerGroupId(job)]
     await kafka.remove([...topics, jobTopic(job, 'checkpoints')], groups).catch((error: unknown) => {
       say(`could not remove the demo's topics ${job}.* : ${error instanceof Error ? error.message : error}`)
     })

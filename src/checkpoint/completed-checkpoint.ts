@@ -87,6 +87,17 @@ export function decodeCheckpoint(text: string, where: string): CompletedCheckpoi
   return checkpoint as CompletedCheckpoint
 }
 
+/**
+ * The name by which a person gives a committable up (--accept-lost-transaction): a transaction, not an id that serves many of them.
+ * Undefined for sinks whose committables have no transaction.
+ */
+export function committableName(committable: unknown): string | undefined {
+  if (typeof committable !== 'object' || committable === null) return undefined
+  const { transactionalId, producerId, producerEpoch } = committable as Record<string, unknown>
+  if (typeof transactionalId !== 'string' || producerId === undefined || producerEpoch === undefined) return undefined
+  return `${transactionalId}:${producerId}:${producerEpoch}`
+}
+
 /** All storage handles that a checkpoint names: what a discard may delete, and nothing else. */
 export function handlesOf(checkpoint: Pick<CompletedCheckpoint, 'states'>): StateHandle[] {
   const handles: StateHandle[] = []

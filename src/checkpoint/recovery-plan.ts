@@ -7,12 +7,13 @@
  * | FAILED, SUSPENDED, or none (a crash)  | resume the latest completed one    | start a new run  |
  *
  * A failure that asks a person to decide (lost records, lost state) is found again at once by the resumed start, before any record is read.
+ * Output that an operator gave up is not committed again.
  * A fresh run of a job whose last one was not finished first finishes the commits of its latest checkpoint: they were promised.
  */
 import type { CommitPermit } from '../core/connector.ts'
 import type { RecoveryFacts } from './checkpoint-store.ts'
 import { commitPermit } from './commit-permit.ts'
-import type { CompletedCheckpoint } from './completed-checkpoint.ts'
+import { type CompletedCheckpoint, committableName } from './completed-checkpoint.ts'
 
 /** Commits that a completed checkpoint promised. */
 export interface CommitAgain {
@@ -47,7 +48,7 @@ export function planRecovery(facts: RecoveryFacts, request: RecoveryRequest): Re
   const latest = facts.completed.at(-1)
   const commitAgain: CommitAgain | undefined =
     latest !== undefined && latest.n > facts.confirmed
-      ? { permit: commitPermit(latest.n, facts.confirmed), checkpoint: latest }
+      ? { permit: commitPermit(latest.n, facts.confirmed), checkpoint: without(latest, facts.acceptedLost) }
       : undefined
   if (facts.attempt === undefined)
     return { type: 'start', run: request.newRun, attempt, commitAgain: undefined }
@@ -62,4 +63,16 @@ export function planRecovery(facts: RecoveryFacts, request: RecoveryRequest): Re
   // A crash before checkpoint 0: nothing was read yet, so the run begins again under its own name.
   if (latest === undefined) return { type: 'start', run: facts.attempt.run, attempt, commitAgain: undefined }
   return { type: 'resume', run: facts.attempt.run, attempt, checkpoint: latest, commitAgain }
+}
+
+/** The checkpoint without the committables that were given up. */
+function without(checkpoint: CompletedCheckpoint, lost: readonly string[]): CompletedCheckpoint {
+  if (lost.length === 0) return checkpoint
+  const kept = (committable: unknown): boolean => !lost.includes(committableName(committable) ?? '')
+  return {
+    ...checkpoint,
+    states: checkpoint.states.map((state) =>
+      state.committables === undefined ? state : { ...state, committables: state.committables.filter(kept) },
+    ),
+  }
 }

@@ -209,6 +209,11 @@ export interface CommitPermit {
 export interface Committer<C> {
   /** Resolves when all are committed, in order. @throws MillraceError if one cannot be. */
   commit(permit: CommitPermit, committables: readonly C[]): Promise<void>
+  /**
+   * The same at take-over, before any task runs: what the outside system gave up meanwhile may be made good here.
+   * Default: `commit`. @throws MILLRACE_TRANSACTION_LOST when output is lost for good.
+   */
+  recover?(permit: CommitPermit, committables: readonly C[]): Promise<void>
   close(): Promise<void>
 }
 

@@ -73,7 +73,11 @@ export class GroupMember {
   start(): void {
     this.#run().catch((error: unknown) => {
       if (this.#stopped) return
-      this.#emit({ type: 'failed', message: error instanceof Error ? error.message : String(error), code: isMillraceError(error) ? error.code : 'MILLRACE_INTERNAL' })
+      this.#emit({
+        type: 'failed',
+        message: error instanceof Error ? error.message : String(error),
+        code: isMillraceError(error) ? error.code : 'MILLRACE_INTERNAL',
+      })
     })
   }
 
@@ -84,7 +88,10 @@ export class GroupMember {
     const { generation, memberId } = membership
     const asked = this.#world.clock.now()
     try {
-      await this.#cluster.heartbeat({ groupId: this.#options.groupId, generation, memberId }, { timeoutMs: this.#options.sessionTimeoutMs })
+      await this.#cluster.heartbeat(
+        { groupId: this.#options.groupId, generation, memberId },
+        { timeoutMs: this.#options.sessionTimeoutMs },
+      )
     } catch (error) {
       // A rebalance under way does not take leadership away; the next generation decides that.
       if (!(error instanceof KafkaError) || error.brokerCode !== KafkaCode.REBALANCE_IN_PROGRESS) throw error
@@ -229,7 +236,8 @@ export class GroupMember {
   #mustRejoin(error: unknown): boolean {
     if (!(error instanceof KafkaError)) return false
     if (error.brokerCode === KafkaCode.REBALANCE_IN_PROGRESS) return true
-    if (error.brokerCode !== KafkaCode.UNKNOWN_MEMBER_ID && error.brokerCode !== KafkaCode.ILLEGAL_GENERATION) return false
+    if (error.brokerCode !== KafkaCode.UNKNOWN_MEMBER_ID && error.brokerCode !== KafkaCode.ILLEGAL_GENERATION)
+      return false
     if (error.brokerCode === KafkaCode.UNKNOWN_MEMBER_ID) this.#memberId = ''
     return true
   }

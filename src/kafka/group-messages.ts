@@ -9,7 +9,12 @@ export type ToMember = { readonly type: 'assert-leader'; readonly id: number } |
 export type FromMember =
   | { readonly type: 'event'; readonly event: GroupEvent }
   | { readonly type: 'asserted'; readonly id: number; readonly error: string | undefined }
-  | { readonly type: 'log'; readonly level: 'debug' | 'info' | 'warn' | 'error'; readonly message: string; readonly fields: LogFields | undefined }
+  | {
+      readonly type: 'log'
+      readonly level: 'debug' | 'info' | 'warn' | 'error'
+      readonly message: string
+      readonly fields: LogFields | undefined
+    }
   | { readonly type: 'left' }
 
 /** A member that the record thread can talk to: a thread, or in simulation a plain object. */

@@ -3,7 +3,7 @@
  * group offsets. If it commits, n is complete; what the next leader does is decided by this log alone.
  *
  * Keys: `attempt` AttemptRecord · `completed/<run>/<n>` CompletedCheckpoint · `confirmed` {run, n} · `job` JobRecord ·
- *       `lost/<transaction>` accepted loss · `chunk/<name>/<i>` snapshot bytes
+ *       `lost/<transaction>` accepted loss · `healed/<transaction>/<partition>` how far it is healed · `chunk/<name>/<i>` snapshot bytes
  */
 import type {
   AttemptRecord,
@@ -12,10 +12,15 @@ import type {
   JobRecord,
   RecoveryFacts,
 } from '../checkpoint/checkpoint-store.ts'
-import { type CompletedCheckpoint, decodeCheckpoint, encodeCheckpoint } from '../checkpoint/completed-checkpoint.ts'
+import {
+  type CompletedCheckpoint,
+  decodeCheckpoint,
+  encodeCheckpoint,
+} from '../checkpoint/completed-checkpoint.ts'
 import type { GroupOffset } from '../core/connector.ts'
 import type { World } from '../core/ports.ts'
 import { isMillraceError, KafkaError, MillraceError } from '../errors.ts'
+import type { HealingLog, RewrittenBatch } from './healing-log.ts'
 import { type KafkaCluster, KafkaCode, type TopicDescription } from './kafka-cluster.ts'
 import { isChunkKey, TopicBlobStore } from './topic-blob-store.ts'
 import { FencedProducer, type LogEntry, readLog } from './topic-log.ts'
@@ -36,7 +41,7 @@ export interface JobTopicsOptions {
   readonly assertLeader: () => Promise<void>
 }
 
-export class JobTopics implements CheckpointStore {
+export class JobTopics implements CheckpointStore, HealingLog {
   readonly blobs: TopicBlobStore
   readonly #options: JobTopicsOptions
   readonly #topic: string
@@ -45,6 +50,8 @@ export class JobTopics implements CheckpointStore {
   #ended = 'this worker did not take the job over'
   /** Serialises transactions of the one producer. */
   #queue: Promise<unknown> = Promise.resolve()
+  /** Progress of healing, by key, as far as it is not confirmed yet. */
+  readonly #healed = new Map<string, string>()
 
   constructor(options: JobTopicsOptions) {
     this.#options = options
@@ -76,35 +83,65 @@ export class JobTopics implements CheckpointStore {
       ;[topic] = await cluster.describeTopics([this.#topic])
     }
     if (topic !== undefined && topic.partitions.length !== 1)
-      throw new MillraceError('MILLRACE_INVALID_OPTION', `topic ${this.#topic} has ${topic.partitions.length} partitions; the checkpoint topic must have one`, {
-        remedy: 'Delete the topic if it holds nothing you need, or give the job another name.',
-      })
-    const configs = await cluster.describeConfigs({ type: 'topic', name: this.#topic }, ['cleanup.policy', 'min.insync.replicas'])
+      throw new MillraceError(
+        'MILLRACE_INVALID_OPTION',
+        `topic ${this.#topic} has ${topic.partitions.length} partitions; the checkpoint topic must have one`,
+        {
+          remedy: 'Delete the topic if it holds nothing you need, or give the job another name.',
+        },
+      )
+    const configs = await cluster.describeConfigs({ type: 'topic', name: this.#topic }, [
+      'cleanup.policy',
+      'min.insync.replicas',
+    ])
     const policy = configs.find(({ name }) => name === 'cleanup.policy')
     if (policy !== undefined && policy.value !== 'compact')
-      throw new MillraceError('MILLRACE_INVALID_OPTION', `topic ${this.#topic} has cleanup.policy ${policy.value}; the checkpoint topic must be compacted`, {
-        remedy: `Set cleanup.policy=compact on ${this.#topic}.`,
-      })
-    if (topic !== undefined) await this.#checkReplication(topic, Number(configs.find(({ name }) => name === 'min.insync.replicas')?.value ?? 1))
+      throw new MillraceError(
+        'MILLRACE_INVALID_OPTION',
+        `topic ${this.#topic} has cleanup.policy ${policy.value}; the checkpoint topic must be compacted`,
+        {
+          remedy: `Set cleanup.policy=compact on ${this.#topic}.`,
+        },
+      )
+    if (topic !== undefined)
+      await this.#checkReplication(
+        topic,
+        Number(configs.find(({ name }) => name === 'min.insync.replicas')?.value ?? 1),
+      )
   }
 
   /** A topic that somebody made by hand may keep the job's facts on fewer disks than the cluster could. */
   async #checkReplication({ topic, partitions }: TopicDescription, minIsr: number): Promise<void> {
     const { cluster, world, replicationFactor } = this.#options
     const replicas = partitions[0]?.replicas.length ?? 0
-    const wanted = replicationFactor > 0 ? replicationFactor : Math.min(3, (await cluster.describeCluster()).brokers.length)
+    const wanted =
+      replicationFactor > 0
+        ? replicationFactor
+        : Math.min(3, (await cluster.describeCluster()).brokers.length)
     if (replicas < wanted)
-      world.logger.warn(`topic ${topic} has ${replicas} of ${wanted} replicas: the loss of a broker may lose the job's checkpoints`)
+      world.logger.warn(
+        `topic ${topic} has ${replicas} of ${wanted} replicas: the loss of a broker may lose the job's checkpoints`,
+      )
     if (minIsr > replicas)
-      throw new MillraceError('MILLRACE_INVALID_OPTION', `topic ${topic} has min.insync.replicas ${minIsr} but ${replicas} replicas: nothing can be written to it`, {
-        remedy: `Lower min.insync.replicas of ${topic}, or add replicas.`,
-      })
+      throw new MillraceError(
+        'MILLRACE_INVALID_OPTION',
+        `topic ${topic} has min.insync.replicas ${minIsr} but ${replicas} replicas: nothing can be written to it`,
+        {
+          remedy: `Lower min.insync.replicas of ${topic}, or add replicas.`,
+        },
+      )
   }
 
   async takeOver(): Promise<RecoveryFacts> {
     const { cluster, jobName, world, assertLeader } = this.#options
     await this.prepareTopic()
-    this.#producer = await FencedProducer.fence(cluster, coordinatorId(jobName), this.#topic, world, TRANSACTION_TIMEOUT_MS)
+    this.#producer = await FencedProducer.fence(
+      cluster,
+      coordinatorId(jobName),
+      this.#topic,
+      world,
+      TRANSACTION_TIMEOUT_MS,
+    )
     this.#queue = Promise.resolve()
     await assertLeader()
     const entries = new Map<string, string>()
@@ -115,6 +152,8 @@ export class JobTopics implements CheckpointStore {
       else target.set(key, isChunkKey(key) ? value : value.toString('utf8'))
     })
     this.blobs.holdChunks(chunks)
+    this.#healed.clear()
+    for (const [key, value] of entries) if (key.startsWith('healed/')) this.#healed.set(key, value)
     return factsOf(entries, this.#topic)
   }
 
@@ -127,13 +166,18 @@ export class JobTopics implements CheckpointStore {
   }
 
   commitPoint(checkpoint: CompletedCheckpoint, offsets: readonly GroupOffset[]): Promise<CommitPointOutcome> {
-    const entries: LogEntry[] = [{ key: `completed/${checkpoint.run}/${checkpoint.n}`, value: encodeCheckpoint(checkpoint) }]
+    const entries: LogEntry[] = [
+      { key: `completed/${checkpoint.run}/${checkpoint.n}`, value: encodeCheckpoint(checkpoint) },
+    ]
     return this.#transact(entries, offsets)
   }
 
   writeConfirmed(run: string, n: number, end?: JobRecord): Promise<void> {
     const entries: LogEntry[] = [{ key: 'confirmed', value: JSON.stringify({ run, n }) }]
     if (end !== undefined) entries.push({ key: 'job', value: JSON.stringify(end) })
+    // What was healed is committed now, with the rest: nobody asks for its progress any more.
+    for (const key of this.#healed.keys()) entries.push({ key, value: null })
+    this.#healed.clear()
     return this.#mustWrite(`confirmed(${n})`, entries)
   }
 
@@ -145,7 +189,10 @@ export class JobTopics implements CheckpointStore {
     if (transactions.length === 0) return Promise.resolve()
     return this.#mustWrite(
       'accepted losses',
-      transactions.map((id) => ({ key: `lost/${id}`, value: JSON.stringify({ at: this.#options.world.clock.now() }) })),
+      transactions.map((id) => ({
+        key: `lost/${id}`,
+        value: JSON.stringify({ at: this.#options.world.clock.now() }),
+      })),
     )
   }
 
@@ -158,26 +205,67 @@ export class JobTopics implements CheckpointStore {
     this.blobs.forgetChunks()
   }
 
-  async #mustWrite(what: string, entries: readonly LogEntry[]): Promise<void> {
-    const outcome = await this.#transact(entries, [])
-    if (outcome.type !== 'written')
-      throw new MillraceError('MILLRACE_ATTEMPT_LOST', `could not write ${what} to ${this.#topic}: ${outcome.reason}`, { details: { outcome: outcome.type } })
+  progress(transaction: string): ReadonlyMap<string, bigint> {
+    const prefix = `healed/${transaction}/`
+    return new Map(
+      [...this.#healed]
+        .filter(([key]) => key.startsWith(prefix))
+        .map(([key, value]) => [key.slice(prefix.length), BigInt(value)]),
+    )
   }
 
-  #transact(entries: readonly LogEntry[], offsets: readonly GroupOffset[]): Promise<CommitPointOutcome> {
-    const outcome = this.#queue.then(() => this.#transaction(entries, offsets))
+  async write(
+    transaction: string,
+    batches: readonly RewrittenBatch[],
+    progress: ReadonlyMap<string, bigint>,
+  ): Promise<void> {
+    const entries = [...progress].map(([partition, next]) => ({
+      key: `healed/${transaction}/${partition}`,
+      value: String(next),
+    }))
+    await this.#mustWrite(`healed records of ${transaction}`, entries, batches)
+    for (const { key, value } of entries) this.#healed.set(key, value)
+  }
+
+  async #mustWrite(
+    what: string,
+    entries: readonly LogEntry[],
+    rewritten: readonly RewrittenBatch[] = [],
+  ): Promise<void> {
+    const outcome = await this.#transact(entries, [], rewritten)
+    if (outcome.type !== 'written')
+      throw new MillraceError(
+        'MILLRACE_ATTEMPT_LOST',
+        `could not write ${what} to ${this.#topic}: ${outcome.reason}`,
+        { details: { outcome: outcome.type } },
+      )
+  }
+
+  #transact(
+    entries: readonly LogEntry[],
+    offsets: readonly GroupOffset[],
+    rewritten: readonly RewrittenBatch[] = [],
+  ): Promise<CommitPointOutcome> {
+    const outcome = this.#queue.then(() => this.#transaction(entries, offsets, rewritten))
     this.#queue = outcome
     return outcome
   }
 
-  async #transaction(entries: readonly LogEntry[], offsets: readonly GroupOffset[]): Promise<CommitPointOutcome> {
+  async #transaction(
+    entries: readonly LogEntry[],
+    offsets: readonly GroupOffset[],
+    rewritten: readonly RewrittenBatch[],
+  ): Promise<CommitPointOutcome> {
     const producer = this.#producer
     if (producer === undefined) return { type: 'unknown', reason: this.#ended }
     const groups = Map.groupBy(offsets, (offset) => offset.groupId)
     try {
-      await producer.begin(entries, [...groups.keys()])
+      await producer.begin(entries, [...groups.keys()], rewritten)
       for (const [groupId, own] of groups)
-        await producer.commitOffsets(groupId, own.map(({ topic, partition, offset }) => ({ topic, partition, offset })))
+        await producer.commitOffsets(
+          groupId,
+          own.map(({ topic, partition, offset }) => ({ topic, partition, offset })),
+        )
     } catch (error) {
       return this.#giveUp(producer, error)
     }
@@ -186,7 +274,10 @@ export class JobTopics implements CheckpointStore {
       return { type: 'written' }
     } catch (error) {
       if (error instanceof KafkaError && error.brokerCode === KafkaCode.INVALID_TXN_STATE)
-        return { type: 'refused', reason: `EndTxn answered ${error.brokerError}: the transaction was aborted` }
+        return {
+          type: 'refused',
+          reason: `EndTxn answered ${error.brokerError}: the transaction was aborted`,
+        }
       return this.#unknown(messageOf(error))
     }
   }
@@ -200,7 +291,8 @@ export class JobTopics implements CheckpointStore {
       return { type: 'refused', reason }
     } catch (error) {
       // 48 under our own epoch: nothing is open, so nothing can commit.
-      if (error instanceof KafkaError && error.brokerCode === KafkaCode.INVALID_TXN_STATE) return { type: 'refused', reason }
+      if (error instanceof KafkaError && error.brokerCode === KafkaCode.INVALID_TXN_STATE)
+        return { type: 'refused', reason }
       return this.#unknown(`${reason}; and the abort: ${messageOf(error)}`)
     }
   }
@@ -240,13 +332,16 @@ function factsOf(entries: ReadonlyMap<string, string>, topic: string): RecoveryF
     completed.push(decodeCheckpoint(text, `${topic} key ${key}`))
   }
   completed.sort((a, b) => a.n - b.n)
-  let confirmed = confirmedRecord !== undefined && confirmedRecord.run === attempt?.run ? confirmedRecord.n : -1
+  let confirmed =
+    confirmedRecord !== undefined && confirmedRecord.run === attempt?.run ? confirmedRecord.n : -1
   for (const checkpoint of completed) confirmed = Math.max(confirmed, checkpoint.confirmed)
   return {
     attempt,
     job: parse<JobRecord>('job'),
     completed,
     confirmed,
-    acceptedLost: [...entries.keys()].filter((key) => key.startsWith('lost/')).map((key) => key.slice('lost/'.length)),
+    acceptedLost: [...entries.keys()]
+      .filter((key) => key.startsWith('lost/'))
+      .map((key) => key.slice('lost/'.length)),
   }
 }

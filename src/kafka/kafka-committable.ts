@@ -38,6 +38,8 @@ export function identityOf(committable: KafkaCommittable): ProducerIdentity {
 
 /** For people: what would be lost. */
 export function describeCommittable(committable: KafkaCommittable): string {
-  const ranges = committable.ranges.map((r) => `${r.topic}-${r.partition} offsets ${r.firstOffset}..${r.lastOffset} (${r.count} records)`)
+  const ranges = committable.ranges.map(
+    (r) => `${r.topic}-${r.partition} offsets ${r.firstOffset}..${r.lastOffset} (${r.count} records)`,
+  )
   return `transaction ${committable.transactionalId} (producer ${committable.producerId}, epoch ${committable.producerEpoch}) of checkpoint ${committable.n}: ${ranges.join(', ')}`
 }

@@ -2,17 +2,24 @@
  * Commits prepared transactions by (transactional id, producer id, epoch). Idempotent: EndTxn(commit) of a committed transaction succeeds
  * as long as its id was not initialised again, and that happens only after the commit was confirmed.
  *
- * | EndTxn answers | checkpoint confirmed | meaning                                    |
- * | 0              | –                    | committed, now or before                   |
- * | 51, lost       | –                    | repeated by the cluster port, for minutes  |
- * | 47, 48, 49, 90 | yes                  | committed before; the id went on           |
- * | 47, 48, 49, 90 | no                   | the broker gave the transaction up: FAILED |
+ * | EndTxn answers | checkpoint confirmed | meaning                                                                  |
+ * | 0              | –                    | committed, now or before                                                 |
+ * | 51, lost       | –                    | repeated by the cluster port, for minutes                                |
+ * | 47, 48, 49, 90 | yes                  | committed before; the id went on                                         |
+ * | 47, 48, 49, 90 | no                   | while running: the attempt fails; at take-over: the log decides          |
+ *
+ * At take-over the first marker in the log after the transaction's records says COMMIT (done) or ABORT (its records are healed);
+ * none left = MILLRACE_TRANSACTION_LOST, and a person decides.
  */
+import { committableName } from '../checkpoint/completed-checkpoint.ts'
 import type { CommitPermit, Committer } from '../core/connector.ts'
 import type { World } from '../core/ports.ts'
 import { KafkaError, MillraceError } from '../errors.ts'
+import { heal } from './healer.ts'
+import type { HealingLog } from './healing-log.ts'
 import { type KafkaCluster, KafkaCode } from './kafka-cluster.ts'
 import { describeCommittable, identityOf, type KafkaCommittable } from './kafka-committable.ts'
+import { transactionFate } from './transaction-fate.ts'
 
 /** How long a commit is repeated before the attempt fails. */
 const COMMIT_TIMEOUT_MS = 180_000
@@ -27,34 +34,76 @@ const REFUSALS: readonly number[] = [
 export class KafkaCommitter implements Committer<KafkaCommittable> {
   readonly #cluster: KafkaCluster
   readonly #world: World
+  readonly #healing: () => HealingLog
 
-  constructor(cluster: KafkaCluster, world: World) {
+  constructor(cluster: KafkaCluster, world: World, healing: () => HealingLog) {
     this.#cluster = cluster
     this.#world = world
+    this.#healing = healing
   }
 
   async commit(permit: CommitPermit, committables: readonly KafkaCommittable[]): Promise<void> {
-    for (const committable of committables) {
-      if (committable.n > permit.checkpointId)
-        throw new MillraceError('MILLRACE_INTERNAL', `no permit for checkpoint ${committable.n}: the latest complete one is ${permit.checkpointId}`)
-      if (committable.n <= permit.confirmed) continue
-      await this.#commit(committable)
+    for (const committable of due(permit, committables)) {
+      const refusal = await this.#end(committable)
+      if (refusal !== undefined)
+        throw new MillraceError(
+          'MILLRACE_TRANSACTION_FENCED',
+          `the broker refused to commit (${refusal.brokerError}) ${describeCommittable(committable)}; the next attempt reads in the log what became of it`,
+          { cause: refusal, details: { committable } },
+        )
     }
   }
 
-  async #commit(committable: KafkaCommittable): Promise<void> {
+  async recover(permit: CommitPermit, committables: readonly KafkaCommittable[]): Promise<void> {
+    for (const committable of due(permit, committables)) {
+      const refusal = await this.#end(committable)
+      if (refusal !== undefined) await this.#makeGood(committable, refusal)
+    }
+  }
+
+  /** The refusal, if the broker refused. */
+  async #end(committable: KafkaCommittable): Promise<KafkaError | undefined> {
     try {
       await this.#cluster.endTxn(identityOf(committable), 'commit', { timeoutMs: COMMIT_TIMEOUT_MS })
+      return undefined
     } catch (error) {
       if (!(error instanceof KafkaError) || !REFUSALS.includes(error.brokerCode)) throw error
+      return error
+    }
+  }
+
+  async #makeGood(committable: KafkaCommittable, refusal: KafkaError): Promise<void> {
+    const fate = await transactionFate(this.#cluster, this.#world, committable)
+    if (fate === 'committed') return
+    try {
+      if (fate === 'unknown')
+        throw new MillraceError(
+          'MILLRACE_TRANSACTION_LOST',
+          `the broker refused to commit (${refusal.brokerError}), and no marker is left in the log that tells what became of ${describeCommittable(committable)}`,
+          { cause: refusal, details: { committable } },
+        )
+      await heal(this.#cluster, this.#healing(), this.#world, committable)
+    } catch (error) {
+      if (!(error instanceof MillraceError) || error.code !== 'MILLRACE_TRANSACTION_LOST') throw error
       this.#world.metrics.counter('lost_transactions').inc()
-      throw new MillraceError(
-        'MILLRACE_TRANSACTION_LOST',
-        `the broker refused to commit (${error.brokerError}): ${describeCommittable(committable)}`,
-        { cause: error, details: { committable } },
-      )
+      throw new MillraceError(error.code, error.message, {
+        cause: error.cause ?? refusal,
+        details: error.details,
+        remedy: `Start the job with --accept-lost-transaction ${committableName(committable)} to go on without these records, or restore an older checkpoint.`,
+      })
     }
   }
 
   async close(): Promise<void> {}
+}
+
+/** Committables whose commits are not known to be durable. */
+function due(permit: CommitPermit, committables: readonly KafkaCommittable[]): KafkaCommittable[] {
+  for (const { n } of committables)
+    if (n > permit.checkpointId)
+      throw new MillraceError(
+        'MILLRACE_INTERNAL',
+        `no permit for checkpoint ${n}: the latest complete one is ${permit.checkpointId}`,
+      )
+  return committables.filter(({ n }) => n > permit.confirmed)
 }

@@ -5,8 +5,8 @@
 import type { SourceContext, SplitEnumerator } from '../core/connector.ts'
 import { DataLossError, isMillraceError, MillraceError } from '../errors.ts'
 import type { KafkaCluster, ListedOffset, TopicDescription, TopicPartition } from './kafka-cluster.ts'
-import { isSplitFinished, type KafkaSplit, type OffsetsInitializer, splitId } from './offsets.ts'
 import type { DataLossPolicy } from './kafka-source-reader.ts'
+import { isSplitFinished, type KafkaSplit, type OffsetsInitializer, splitId } from './offsets.ts'
 
 export interface EnumeratorOptions {
   readonly cluster: KafkaCluster
@@ -38,7 +38,10 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
   constructor(options: EnumeratorOptions, context: SourceContext) {
     this.#options = options
     this.#context = context
-    this.discoveryIntervalMs = options.bounded === undefined && options.partitions === undefined ? options.discoveryIntervalMs : undefined
+    this.discoveryIntervalMs =
+      options.bounded === undefined && options.partitions === undefined
+        ? options.discoveryIntervalMs
+        : undefined
   }
 
   async start(restored: readonly KafkaSplit[] | undefined): Promise<readonly KafkaSplit[]> {
@@ -58,7 +61,9 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
   async discover(): Promise<readonly KafkaSplit[]> {
     const splits = await this.#new()
     if (splits.length > 0)
-      this.#context.world.logger.info(`discovered new partitions: ${splits.map((s) => s.id).join(', ')}; they are read from their earliest offset`)
+      this.#context.world.logger.info(
+        `discovered new partitions: ${splits.map((s) => s.id).join(', ')}; they are read from their earliest offset`,
+      )
     return splits
   }
 
@@ -66,7 +71,9 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
     const found = (await this.#find()).filter((partition) => !this.#known.has(splitId(partition)))
     if (found.length === 0) return []
     const offsets = await this.#list(found, 'earliest')
-    const splits = found.map((partition) => this.#split(partition, offsets.get(splitId(partition)) as bigint, undefined))
+    const splits = found.map((partition) =>
+      this.#split(partition, offsets.get(splitId(partition)) as bigint, undefined),
+    )
     for (const split of splits) this.#known.add(split.id)
     return splits
   }
@@ -77,9 +84,15 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
     let described: readonly TopicDescription[]
     if (topicPattern === undefined) {
       described = await cluster.describeTopics(wanted as readonly string[])
-      const missing = (wanted as readonly string[]).filter((topic) => !described.some((d) => d.topic === topic))
+      const missing = (wanted as readonly string[]).filter(
+        (topic) => !described.some((d) => d.topic === topic),
+      )
       if (missing.length > 0)
-        throw new MillraceError('MILLRACE_TOPIC_MISSING', `source ${this.#context.uid}: no such topic: ${missing.join(', ')}`, { details: { topics: missing } })
+        throw new MillraceError(
+          'MILLRACE_TOPIC_MISSING',
+          `source ${this.#context.uid}: no such topic: ${missing.join(', ')}`,
+          { details: { topics: missing } },
+        )
     } else {
       described = (await cluster.describeTopics()).filter((d) => {
         // With the flags g or y, `test` would begin where the last match ended.
@@ -91,11 +104,16 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
       return partitions.map((partition) => {
         const topic = described.find((d) => d.topic === partition.topic) as TopicDescription
         if (!topic.partitions.some((p) => p.partition === partition.partition))
-          throw new MillraceError('MILLRACE_TOPIC_MISSING', `topic ${partition.topic} has no partition ${partition.partition}; it has ${topic.partitions.length}`)
+          throw new MillraceError(
+            'MILLRACE_TOPIC_MISSING',
+            `topic ${partition.topic} has no partition ${partition.partition}; it has ${topic.partitions.length}`,
+          )
         return { ...partition, topicId: topic.topicId }
       })
     }
-    return described.flatMap((topic) => topic.partitions.map((p) => ({ topic: topic.topic, topicId: topic.topicId, partition: p.partition })))
+    return described.flatMap((topic) =>
+      topic.partitions.map((p) => ({ topic: topic.topic, topicId: topic.topicId, partition: p.partition })),
+    )
   }
 
   async #resolve(found: readonly Found[], initializer: OffsetsInitializer): Promise<KafkaSplit[]> {
@@ -134,11 +152,19 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
       }
       case 'offsets': {
         const earliest = await this.#list(found, 'earliest')
-        return new Map(found.map((p) => [splitId(p), spec.offsets[p.topic]?.[p.partition] ?? (earliest.get(splitId(p)) as bigint)]))
+        return new Map(
+          found.map((p) => [
+            splitId(p),
+            spec.offsets[p.topic]?.[p.partition] ?? (earliest.get(splitId(p)) as bigint),
+          ]),
+        )
       }
       case 'committed': {
         if (this.#options.groupId === undefined)
-          throw new MillraceError('MILLRACE_INVALID_OPTION', `source ${this.#context.uid}: OffsetsInitializer.committed needs a groupId`)
+          throw new MillraceError(
+            'MILLRACE_INVALID_OPTION',
+            `source ${this.#context.uid}: OffsetsInitializer.committed needs a groupId`,
+          )
         const committed = await this.#options.cluster.fetchGroupOffsets(this.#options.groupId, found)
         const offsets = new Map(committed.map((c) => [splitId(c), c.offset]))
         const without = found.filter((p) => (offsets.get(splitId(p)) ?? -1n) < 0n)
@@ -147,7 +173,10 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
             throw new MillraceError(
               'MILLRACE_DATA_LOSS',
               `group ${this.#options.groupId} has no committed offset for ${without.map(splitId).join(', ')}`,
-              { remedy: "Use OffsetsInitializer.committed('earliest') or committed('latest') to say where to start without one." },
+              {
+                remedy:
+                  "Use OffsetsInitializer.committed('earliest') or committed('latest') to say where to start without one.",
+              },
             )
           for (const [id, offset] of await this.#list(without, spec.reset)) offsets.set(id, offset)
         }
@@ -156,12 +185,19 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
     }
   }
 
-  async #list(found: readonly TopicPartition[], at: 'earliest' | 'latest' | { timestamp: number }): Promise<Map<string, bigint>> {
+  async #list(
+    found: readonly TopicPartition[],
+    at: 'earliest' | 'latest' | { timestamp: number },
+  ): Promise<Map<string, bigint>> {
     const { cluster, isolation } = this.#options
     const listed = await cluster.listOffsets(found, at, isolation)
     const failed = listed.find((l) => l.errorCode !== 0)
     if (failed !== undefined)
-      throw new MillraceError('MILLRACE_KAFKA_PROTOCOL', `cannot look up offsets of ${splitId(failed)}: broker error ${failed.errorCode}`, { retriable: true })
+      throw new MillraceError(
+        'MILLRACE_KAFKA_PROTOCOL',
+        `cannot look up offsets of ${splitId(failed)}: broker error ${failed.errorCode}`,
+        { retriable: true },
+      )
     return new Map(listed.map((l: ListedOffset) => [splitId(l), l.offset]))
   }
 
@@ -169,13 +205,20 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
   async #check(restored: readonly KafkaSplit[]): Promise<readonly KafkaSplit[]> {
     const live = restored.filter((split) => !isSplitFinished(split))
     if (live.length === 0) return restored
-    const topics = await this.#patiently(() => this.#options.cluster.describeTopics([...new Set(live.map((s) => s.topic))]), 'topics')
+    const topics = await this.#patiently(
+      () => this.#options.cluster.describeTopics([...new Set(live.map((s) => s.topic))]),
+      'topics',
+    )
     for (const split of live) {
       const topic = topics.find((t) => t.topic === split.topic)
       if (topic === undefined)
-        throw new DataLossError('MILLRACE_DATA_LOSS', `topic ${split.topic} does not exist any more; the checkpoint holds offset ${split.position} of ${split.id}`, {
-          remedy: 'Create the topic again and start a new run with --fresh, or restore the topic.',
-        })
+        throw new DataLossError(
+          'MILLRACE_DATA_LOSS',
+          `topic ${split.topic} does not exist any more; the checkpoint holds offset ${split.position} of ${split.id}`,
+          {
+            remedy: 'Create the topic again and start a new run with --fresh, or restore the topic.',
+          },
+        )
       if (topic.topicId !== split.topicId)
         throw new DataLossError(
           'MILLRACE_DATA_LOSS',
@@ -191,9 +234,20 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
       const first = earliest.get(split.id) as bigint
       const last = end.get(split.id) as bigint
       if (position >= first && position <= last) return split
-      const lost = position < first ? `lost range [${position}, ${first}) on ${split.id}: offsets ${position}..${first - 1n} are gone` : `${split.id} ends at ${last}, before the stored position ${position}: the log changed`
+      const lost =
+        position < first
+          ? `lost range [${position}, ${first}) on ${split.id}: offsets ${position}..${first - 1n} are gone`
+          : `${split.id} ends at ${last}, before the stored position ${position}: the log changed`
       if (this.#options.onDataLoss === 'fail')
-        throw new DataLossError('MILLRACE_DATA_LOSS', lost, { details: { topic: split.topic, partition: split.partition, position, logStart: first, logEnd: last } })
+        throw new DataLossError('MILLRACE_DATA_LOSS', lost, {
+          details: {
+            topic: split.topic,
+            partition: split.partition,
+            position,
+            logStart: first,
+            logEnd: last,
+          },
+        })
       const to = this.#options.onDataLoss === 'latest' ? last : first
       this.#context.world.metrics.counter('source_data_loss').inc()
       this.#context.world.logger.warn(`${lost}; going on at ${this.#options.onDataLoss} offset ${to}`)
@@ -205,7 +259,11 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
     const listed = await this.#options.cluster.listOffsets(live, 'latest', 'read_uncommitted')
     const failed = listed.find((l) => l.errorCode !== 0)
     if (failed !== undefined)
-      throw new MillraceError('MILLRACE_KAFKA_PROTOCOL', `cannot look up the end of ${splitId(failed)}: broker error ${failed.errorCode}`, { retriable: true })
+      throw new MillraceError(
+        'MILLRACE_KAFKA_PROTOCOL',
+        `cannot look up the end of ${splitId(failed)}: broker error ${failed.errorCode}`,
+        { retriable: true },
+      )
     return new Map(listed.map((l) => [splitId(l), l.offset]))
   }
 
@@ -215,7 +273,9 @@ export class KafkaEnumerator implements SplitEnumerator<KafkaSplit> {
         return await ask()
       } catch (error) {
         if (this.#closed || !isMillraceError(error) || !error.retriable) throw error
-        this.#context.world.logger.warn(`waiting for the ${what} of source ${this.#context.uid}: ${error.message}`)
+        this.#context.world.logger.warn(
+          `waiting for the ${what} of source ${this.#context.uid}: ${error.message}`,
+        )
         await this.#context.world.timers.sleep(WAIT_WARNING_MS)
       }
     }
@@ -232,5 +292,8 @@ function checkAllNamed(found: readonly TopicPartition[], bounded: OffsetsInitial
   if (spec.kind !== 'offsets') return
   const unnamed = found.filter((p) => spec.offsets[p.topic]?.[p.partition] === undefined)
   if (unnamed.length > 0)
-    throw new MillraceError('MILLRACE_INVALID_OPTION', `bounded: OffsetsInitializer.offsets names no offset for ${unnamed.map(splitId).join(', ')}`)
+    throw new MillraceError(
+      'MILLRACE_INVALID_OPTION',
+      `bounded: OffsetsInitializer.offsets names no offset for ${unnamed.map(splitId).join(', ')}`,
+    )
 }

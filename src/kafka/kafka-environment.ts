@@ -2,6 +2,7 @@
  * How the composition root hands a Kafka cluster to sources and sinks that a user declared without one.
  */
 import { MillraceError } from '../errors.ts'
+import type { HealingLog } from './healing-log.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
 
 /** What Kafka sources and sinks of one job share. */
@@ -18,6 +19,8 @@ export interface KafkaEnvironment {
   readonly exactlyOnceByDefault: boolean
   /** Transactional ids a sink subtask owns: max concurrent checkpoints + 2. */
   readonly transactionSlots: number
+  /** Where healing writes; known once the job's own topics are. */
+  readonly healing: () => HealingLog
   /** Throws MILLRACE_ATTEMPT_LOST when this worker has been silent so long that another one may lead: asked before records are written. */
   readonly assertAlive: () => void
 }

@@ -26,7 +26,9 @@ export class KafkaSink<T> extends KafkaBound implements TwoPhaseCommittingSink<T
   /** Known once the sink is bound to a job. */
   get exactlyOnce(): boolean {
     const { deliveryGuarantee } = this.options
-    return deliveryGuarantee === undefined ? this.environment.exactlyOnceByDefault : deliveryGuarantee === 'EXACTLY_ONCE'
+    return deliveryGuarantee === undefined
+      ? this.environment.exactlyOnceByDefault
+      : deliveryGuarantee === 'EXACTLY_ONCE'
   }
 
   /** True when the job itself says EXACTLY_ONCE here: then it must be able to keep it. */
@@ -61,19 +63,32 @@ export class KafkaSink<T> extends KafkaBound implements TwoPhaseCommittingSink<T
   }
 
   createCommitter(context: CommitterContext): KafkaCommitter {
-    return new KafkaCommitter(this.environment.cluster, context.world)
+    return new KafkaCommitter(this.environment.cluster, context.world, this.environment.healing)
   }
 }
 
 function checkOptions<T>(options: KafkaSinkOptions<T>): void {
   const { topic, transactionalIdPrefix, transactionTimeoutMs } = options
   if (topic === '' || (typeof topic !== 'string' && typeof topic !== 'function'))
-    throw new ConfigError('MILLRACE_INVALID_OPTION', 'kafkaSink needs a topic: a name, or a function of the value')
-  if (options.value === undefined) throw new ConfigError('MILLRACE_INVALID_OPTION', 'kafkaSink needs value: a serde such as json()')
+    throw new ConfigError(
+      'MILLRACE_INVALID_OPTION',
+      'kafkaSink needs a topic: a name, or a function of the value',
+    )
+  if (options.value === undefined)
+    throw new ConfigError('MILLRACE_INVALID_OPTION', 'kafkaSink needs value: a serde such as json()')
   if (transactionalIdPrefix !== undefined && !/^[\w.-]{1,100}$/.test(transactionalIdPrefix))
-    throw new ConfigError('MILLRACE_INVALID_OPTION', `kafkaSink: transactionalIdPrefix '${transactionalIdPrefix}' must be 1 to 100 letters, digits, '.', '_' or '-'`)
-  if (transactionTimeoutMs !== undefined && !(Number.isInteger(transactionTimeoutMs) && transactionTimeoutMs > 0))
-    throw new ConfigError('MILLRACE_INVALID_OPTION', `kafkaSink: transactionTimeoutMs ${transactionTimeoutMs} must be a whole number of ms above 0`)
+    throw new ConfigError(
+      'MILLRACE_INVALID_OPTION',
+      `kafkaSink: transactionalIdPrefix '${transactionalIdPrefix}' must be 1 to 100 letters, digits, '.', '_' or '-'`,
+    )
+  if (
+    transactionTimeoutMs !== undefined &&
+    !(Number.isInteger(transactionTimeoutMs) && transactionTimeoutMs > 0)
+  )
+    throw new ConfigError(
+      'MILLRACE_INVALID_OPTION',
+      `kafkaSink: transactionTimeoutMs ${transactionTimeoutMs} must be a whole number of ms above 0`,
+    )
 }
 
 /**

@@ -1,7 +1,14 @@
 /**
  * `kafkaSource`: the public source. Offsets are the barrier positions.
  */
-import type { GroupOffset, Sink, Source, SourceContext, SourceReaderContext, Serde } from '../core/connector.ts'
+import type {
+  GroupOffset,
+  Serde,
+  Sink,
+  Source,
+  SourceContext,
+  SourceReaderContext,
+} from '../core/connector.ts'
 import { ConfigError } from '../errors.ts'
 import {
   DEAD_LETTER_TAG,
@@ -11,8 +18,8 @@ import {
   type KafkaRecord,
 } from './deserialization.ts'
 import type { TopicPartition } from './kafka-cluster.ts'
-import { KafkaBound } from './kafka-environment.ts'
 import { KafkaEnumerator } from './kafka-enumerator.ts'
+import { KafkaBound } from './kafka-environment.ts'
 import { kafkaSink } from './kafka-sink.ts'
 import { type DataLossPolicy, KafkaSourceReader } from './kafka-source-reader.ts'
 import { type KafkaSplit, OffsetsInitializer } from './offsets.ts'
@@ -24,7 +31,11 @@ const DISCOVERY_INTERVAL_MS = 10_000
 type Subscription =
   | { readonly topics: readonly string[]; readonly topicPattern?: undefined; readonly partitions?: undefined }
   | { readonly topicPattern: RegExp; readonly topics?: undefined; readonly partitions?: undefined }
-  | { readonly partitions: readonly TopicPartition[]; readonly topics?: undefined; readonly topicPattern?: undefined }
+  | {
+      readonly partitions: readonly TopicPartition[]
+      readonly topics?: undefined
+      readonly topicPattern?: undefined
+    }
 
 interface CommonOptions {
   /** Committed offsets go to this group with each completed checkpoint, for lag tools; also where `OffsetsInitializer.committed` reads. */
@@ -44,28 +55,45 @@ interface CommonOptions {
 }
 
 /** Options of `kafkaSource`. */
-export type KafkaSourceOptions<T> = Subscription & CommonOptions & { readonly value: Serde<T>; readonly nullValues?: 'skip'; readonly deserializer?: undefined }
+export type KafkaSourceOptions<T> = Subscription &
+  CommonOptions & {
+    readonly value: Serde<T>
+    readonly nullValues?: 'skip'
+    readonly deserializer?: undefined
+  }
 /** The same, passing null values on. */
-export type NullableKafkaSourceOptions<T> = Subscription & CommonOptions & { readonly value: Serde<T>; readonly nullValues: 'emit'; readonly deserializer?: undefined }
+export type NullableKafkaSourceOptions<T> = Subscription &
+  CommonOptions & { readonly value: Serde<T>; readonly nullValues: 'emit'; readonly deserializer?: undefined }
 /** The same with a function that sees the whole record; it may return several values, or undefined to drop the record. */
-export type DeserializerKafkaSourceOptions<T> = Subscription & CommonOptions & { readonly deserializer: (record: KafkaRecord) => T | T[] | undefined; readonly value?: undefined; readonly nullValues?: undefined }
+export type DeserializerKafkaSourceOptions<T> = Subscription &
+  CommonOptions & {
+    readonly deserializer: (record: KafkaRecord) => T | T[] | undefined
+    readonly value?: undefined
+    readonly nullValues?: undefined
+  }
 
 /** A Kafka source; make one with `kafkaSource`. */
 export class KafkaSource<T> extends KafkaBound implements Source<T, KafkaSplit> {
   readonly kind = 'kafka'
   readonly bounded: boolean
-  readonly sideSink: { readonly tagId: string; readonly name: string; readonly uidSuffix: string; readonly sink: Sink<any> } | undefined
+  readonly sideSink:
+    | { readonly tagId: string; readonly name: string; readonly uidSuffix: string; readonly sink: Sink<any> }
+    | undefined
   readonly #options: Subscription & CommonOptions
   readonly #deserializer: Deserializer<T>
   readonly #nullValues: 'skip' | 'emit'
   declare readonly __type?: T
 
-  constructor(options: KafkaSourceOptions<T> | NullableKafkaSourceOptions<T> | DeserializerKafkaSourceOptions<T>) {
+  constructor(
+    options: KafkaSourceOptions<T> | NullableKafkaSourceOptions<T> | DeserializerKafkaSourceOptions<T>,
+  ) {
     super()
     checkOptions(options)
     this.#options = options
     this.#deserializer =
-      options.deserializer === undefined ? { kind: 'value', serde: options.value } : { kind: 'record', deserialize: options.deserializer }
+      options.deserializer === undefined
+        ? { kind: 'value', serde: options.value }
+        : { kind: 'record', deserialize: options.deserializer }
     this.#nullValues = options.nullValues ?? 'skip'
     this.bounded = options.bounded !== undefined
     const policy = options.onDeserializationError
@@ -90,7 +118,9 @@ export class KafkaSource<T> extends KafkaBound implements Source<T, KafkaSplit> 
     return {
       ...(topics === undefined ? {} : { topics: [...topics].sort() }),
       ...(topicPattern === undefined ? {} : { topicPattern: String(topicPattern) }),
-      ...(partitions === undefined ? {} : { partitions: partitions.map((p) => `${p.topic}-${p.partition}`).sort() }),
+      ...(partitions === undefined
+        ? {}
+        : { partitions: partitions.map((p) => `${p.topic}-${p.partition}`).sort() }),
       ...(groupId === undefined ? {} : { groupId }),
     }
   }
@@ -136,7 +166,12 @@ export class KafkaSource<T> extends KafkaBound implements Source<T, KafkaSplit> 
   groupOffsets(splits: readonly KafkaSplit[]): GroupOffset[] {
     const { groupId } = this.#options
     if (groupId === undefined) return []
-    return splits.map((split) => ({ groupId, topic: split.topic, partition: split.partition, offset: BigInt(split.position) }))
+    return splits.map((split) => ({
+      groupId,
+      topic: split.topic,
+      partition: split.partition,
+      offset: BigInt(split.position),
+    }))
   }
 }
 
@@ -149,19 +184,41 @@ const RAW_VALUE: Serde<DeadLetterRecord> = {
   },
 }
 
-function checkOptions(options: Subscription & CommonOptions & { value?: unknown; deserializer?: unknown }): void {
+function checkOptions(
+  options: Subscription & CommonOptions & { value?: unknown; deserializer?: unknown },
+): void {
   const chosen = [options.topics, options.topicPattern, options.partitions].filter((o) => o !== undefined)
-  if (chosen.length !== 1) throw new ConfigError('MILLRACE_INVALID_OPTION', 'kafkaSource needs exactly one of topics, topicPattern and partitions')
-  if (options.topics !== undefined && (!Array.isArray(options.topics) || options.topics.length === 0 || options.topics.some((t) => typeof t !== 'string' || t === '')))
-    throw new ConfigError('MILLRACE_INVALID_OPTION', 'kafkaSource: topics must be a list of at least one topic name')
+  if (chosen.length !== 1)
+    throw new ConfigError(
+      'MILLRACE_INVALID_OPTION',
+      'kafkaSource needs exactly one of topics, topicPattern and partitions',
+    )
+  if (
+    options.topics !== undefined &&
+    (!Array.isArray(options.topics) ||
+      options.topics.length === 0 ||
+      options.topics.some((t) => typeof t !== 'string' || t === ''))
+  )
+    throw new ConfigError(
+      'MILLRACE_INVALID_OPTION',
+      'kafkaSource: topics must be a list of at least one topic name',
+    )
   if (options.topics !== undefined && new Set(options.topics).size !== options.topics.length)
-    throw new ConfigError('MILLRACE_INVALID_OPTION', `kafkaSource: a topic is named twice in ${options.topics.join(', ')}`)
+    throw new ConfigError(
+      'MILLRACE_INVALID_OPTION',
+      `kafkaSource: a topic is named twice in ${options.topics.join(', ')}`,
+    )
   if (options.partitions !== undefined && options.partitions.length === 0)
     throw new ConfigError('MILLRACE_INVALID_OPTION', 'kafkaSource: partitions must not be empty')
   if ((options.value === undefined) === (options.deserializer === undefined))
-    throw new ConfigError('MILLRACE_INVALID_OPTION', 'kafkaSource needs either value (a serde) or deserializer (a function)')
-  if (options.groupId === '') throw new ConfigError('MILLRACE_INVALID_OPTION', 'kafkaSource: groupId must not be empty')
-  if (options.bounded?.spec.kind === 'earliest') throw new ConfigError('MILLRACE_INVALID_OPTION', 'kafkaSource: bounded by earliest would read nothing')
+    throw new ConfigError(
+      'MILLRACE_INVALID_OPTION',
+      'kafkaSource needs either value (a serde) or deserializer (a function)',
+    )
+  if (options.groupId === '')
+    throw new ConfigError('MILLRACE_INVALID_OPTION', 'kafkaSource: groupId must not be empty')
+  if (options.bounded?.spec.kind === 'earliest')
+    throw new ConfigError('MILLRACE_INVALID_OPTION', 'kafkaSource: bounded by earliest would read nothing')
 }
 
 /**

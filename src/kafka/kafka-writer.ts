@@ -6,6 +6,7 @@
 import type { SinkWriterContext, TwoPhaseSinkWriter } from '../core/connector.ts'
 import { deadline } from '../core/deadline.ts'
 import type { RecordVector } from '../core/element.ts'
+import { userError } from '../core/operators/user-error.ts'
 import { KafkaError, MillraceError, SerializationError } from '../errors.ts'
 import { BatchProducer } from './batch-producer.ts'
 import { type KafkaCluster, KafkaCode, type ProducerIdentity } from './kafka-cluster.ts'
@@ -68,7 +69,8 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
       compression: sink.compression ?? 'none',
       beforeFirst: async (partitions) => {
         const slot = this.#open
-        if (slot !== undefined) await this.#calling(() => cluster.addPartitionsToTxn(slot.identity, partitions))
+        if (slot !== undefined)
+          await this.#calling(() => cluster.addPartitionsToTxn(slot.identity, partitions))
       },
     })
   }
@@ -95,7 +97,8 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
     if (this.#failure !== undefined) throw this.#failure
     if (vector.values.length === 0) return
     this.#options.assertAlive()
-    if (this.#slots !== undefined && this.#open === undefined && !this.#begin()) return this.#held().then(() => this.write(vector))
+    if (this.#slots !== undefined && this.#open === undefined && !this.#begin())
+      return this.#held().then(() => this.write(vector))
     return this.#append(vector, 0)
   }
 
@@ -123,31 +126,43 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
     const now = context.world.clock.now()
     let topic = fixedTopic ?? ''
     let known = fixedTopic === undefined ? undefined : this.#topics.get(fixedTopic)
-    for (let i = from; i < values.length; i++) {
-      const value = values[i] as T
-      if (fixedTopic === undefined) {
-        topic = (sink.topic as (value: T) => string)(value)
-        known = this.#topics.get(topic)
+    let i = from
+    try {
+      for (; i < values.length; i++) {
+        const value = values[i] as T
+        if (fixedTopic === undefined) {
+          topic = (sink.topic as (value: T) => string)(value)
+          known = this.#topics.get(topic)
+        }
+        if (known === undefined || now - known.asOf > TOPIC_REFRESH_MS) {
+          context.recordsOut.inc(i - from)
+          return this.#lookUp(topic).then(() => this.#append(vector, i))
+        }
+        const preparing = serde.prepareSerialize?.(value, topic)
+        if (preparing !== undefined) {
+          context.recordsOut.inc(i - from)
+          return preparing.then(() => this.#append(vector, i))
+        }
+        const bytes = this.#serialize(value, topic)
+        const key = keyOf === undefined ? null : keyBytes(keyOf(value))
+        const partition =
+          sink.partition === undefined
+            ? key === null
+              ? this.#keyless.next(bytes === null ? 16 : bytes.length + 16, known.partitions)
+              : partitionForKey(key, known.partitions)
+            : this.#chosen(sink.partition(value, known.partitions), topic, known.partitions)
+        const given = timestampOf === undefined ? (timestamps[i] as number) : timestampOf(value)
+        this.#producer.append(
+          topic,
+          partition,
+          key,
+          bytes,
+          Number.isNaN(given) ? now : given,
+          headersOf?.(value),
+        )
       }
-      if (known === undefined || now - known.asOf > TOPIC_REFRESH_MS) {
-        context.recordsOut.inc(i - from)
-        return this.#lookUp(topic).then(() => this.#append(vector, i))
-      }
-      const preparing = serde.prepareSerialize?.(value, topic)
-      if (preparing !== undefined) {
-        context.recordsOut.inc(i - from)
-        return preparing.then(() => this.#append(vector, i))
-      }
-      const bytes = this.#serialize(value, topic)
-      const key = keyOf === undefined ? null : keyBytes(keyOf(value))
-      const partition =
-        sink.partition === undefined
-          ? key === null
-            ? this.#keyless.next(bytes === null ? 16 : bytes.length + 16, known.partitions)
-            : partitionForKey(key, known.partitions)
-          : this.#chosen(sink.partition(value, known.partitions), topic, known.partitions)
-      const given = timestampOf === undefined ? (timestamps[i] as number) : timestampOf(value)
-      this.#producer.append(topic, partition, key, bytes, Number.isNaN(given) ? now : given, headersOf?.(value))
+    } catch (error) {
+      throw userError(error, context.info, 'a selector', values[i])
     }
     context.recordsOut.inc(values.length - from)
     return this.#producer.ready()
@@ -156,7 +171,8 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
   #serialize(value: T, topic: string): string | Uint8Array | null {
     const { value: serde } = this.#options.sink
     try {
-      const bytes = serde.toText === undefined || value === null ? serde.serialize(value, topic) : serde.toText(value)
+      const bytes =
+        serde.toText === undefined || value === null ? serde.serialize(value, topic) : serde.toText(value)
       if (bytes === undefined) throw new TypeError('the serde returned undefined')
       return bytes
     } catch (cause) {
@@ -170,15 +186,26 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
 
   #chosen(partition: number, topic: string, partitions: number): number {
     if (Number.isInteger(partition) && partition >= 0 && partition < partitions) return partition
-    throw new SerializationError('MILLRACE_SERIALIZATION', `the partition selector chose ${partition} for topic ${topic}, which has partitions 0 to ${partitions - 1}`)
+    throw new SerializationError(
+      'MILLRACE_SERIALIZATION',
+      `the partition selector chose ${partition} for topic ${topic}, which has partitions 0 to ${partitions - 1}`,
+    )
   }
 
   async #lookUp(topic: string): Promise<void> {
     const { cluster, context } = this.#options
     const [described] = await cluster.describeTopics([topic])
     if (described === undefined)
-      throw new MillraceError('MILLRACE_TOPIC_MISSING', `${context.info.operatorName}: no such topic: ${topic}`, { details: { topic } })
-    this.#topics.set(topic, { topicId: described.topicId, partitions: described.partitions.length, asOf: context.world.clock.now() })
+      throw new MillraceError(
+        'MILLRACE_TOPIC_MISSING',
+        `${context.info.operatorName}: no such topic: ${topic}`,
+        { details: { topic } },
+      )
+    this.#topics.set(topic, {
+      topicId: described.topicId,
+      partitions: described.partitions.length,
+      asOf: context.world.clock.now(),
+    })
   }
 
   async flush(): Promise<void> {
@@ -191,15 +218,17 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
     if (slots === undefined) return []
     const open = this.#open
     if (open !== undefined) {
-      const ranges = this.#producer.written().map((w): WrittenRange => ({
-        topic: w.topic,
-        topicId: (this.#topics.get(w.topic) as KnownTopic).topicId,
-        partition: w.partition,
-        firstOffset: String(w.firstOffset),
-        lastOffset: String(w.lastOffset),
-        count: w.count,
-        digest: w.digest,
-      }))
+      const ranges = this.#producer.written().map(
+        (w): WrittenRange => ({
+          topic: w.topic,
+          topicId: (this.#topics.get(w.topic) as KnownTopic).topicId,
+          partition: w.partition,
+          firstOffset: String(w.firstOffset),
+          lastOffset: String(w.lastOffset),
+          count: w.count,
+          digest: w.digest,
+        }),
+      )
       // Nothing was written to the transaction: the broker does not know it, and it could not be committed.
       if (ranges.length > 0) {
         slots.prepare(open, checkpointId)
@@ -241,13 +270,24 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
     const { cluster, transactionTimeoutMs } = this.#options
     const { transactionalId, producerId, producerEpoch } = slot.identity
     try {
-      const identity = await cluster.initProducerId({ transactionalId, transactionTimeoutMs, expected: { producerId, producerEpoch } })
+      const identity = await cluster.initProducerId({
+        transactionalId,
+        transactionTimeoutMs,
+        expected: { producerId, producerEpoch },
+      })
       ;(this.#slots as TransactionSlots).renewed(slot, identity)
     } catch (error) {
       if (this.#closed) return
-      const fenced = error instanceof KafkaError && (error.brokerCode === KafkaCode.INVALID_PRODUCER_EPOCH || error.brokerCode === KafkaCode.PRODUCER_FENCED)
+      const fenced =
+        error instanceof KafkaError &&
+        (error.brokerCode === KafkaCode.INVALID_PRODUCER_EPOCH ||
+          error.brokerCode === KafkaCode.PRODUCER_FENCED)
       this.#failure = fenced
-        ? new MillraceError('MILLRACE_TRANSACTION_FENCED', `transactional id ${transactionalId} was taken by another producer`, { cause: error })
+        ? new MillraceError(
+            'MILLRACE_TRANSACTION_FENCED',
+            `transactional id ${transactionalId} was taken by another producer`,
+            { cause: error },
+          )
         : error
     }
     this.#wake()
@@ -284,6 +324,14 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
 function keyBytes(key: SinkKey): string | Uint8Array | null {
   if (key === null || typeof key === 'string' || key instanceof Uint8Array) return key
   if (typeof key === 'number' || typeof key === 'bigint') return String(key)
-  if (ArrayBuffer.isView(key)) return new Uint8Array((key as Uint8Array).buffer, (key as Uint8Array).byteOffset, (key as Uint8Array).byteLength)
-  throw new SerializationError('MILLRACE_SERIALIZATION', `the key selector returned ${key === undefined ? 'undefined' : typeof key}; return text, bytes, a number, or null for no key`)
+  if (ArrayBuffer.isView(key))
+    return new Uint8Array(
+      (key as Uint8Array).buffer,
+      (key as Uint8Array).byteOffset,
+      (key as Uint8Array).byteLength,
+    )
+  throw new SerializationError(
+    'MILLRACE_SERIALIZATION',
+    `the key selector returned ${key === undefined ? 'undefined' : typeof key}; return text, bytes, a number, or null for no key`,
+  )
 }

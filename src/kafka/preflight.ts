@@ -19,7 +19,11 @@ export async function maxTransactionTimeout(cluster: KafkaCluster): Promise<numb
 }
 
 /** A broker's setting; undefined when there is none, or when we may not ask. */
-async function configured(cluster: KafkaCluster, nodeId: number, name: string): Promise<string | null | undefined> {
+async function configured(
+  cluster: KafkaCluster,
+  nodeId: number,
+  name: string,
+): Promise<string | null | undefined> {
   try {
     const [entry] = await cluster.describeConfigs({ type: 'broker', name: String(nodeId) }, [name])
     return entry?.value
@@ -60,14 +64,19 @@ export async function checkSinks(
         `sink '${name}': a transaction time-out of ${timeout} ms is shorter than checkpoint interval + checkpoint timeout + ${RESTART_BUDGET_MS} ms for a restart = ${needed} ms; the broker could give up output that a checkpoint still counts on`,
         {
           details: { timeout, needed },
-          remedy: 'Raise transactionTimeoutMs (up to transaction.max.timeout.ms on the brokers), or lower execution.checkpointing.timeout or the interval.',
+          remedy:
+            'Raise transactionTimeoutMs (up to transaction.max.timeout.ms on the brokers), or lower execution.checkpointing.timeout or the interval.',
         },
       )
   }
-  const topics = [...new Set(sinks.map(({ sink }) => sink.options.topic).filter((topic) => typeof topic === 'string'))]
+  const topics = [
+    ...new Set(sinks.map(({ sink }) => sink.options.topic).filter((topic) => typeof topic === 'string')),
+  ]
   if (topics.length === 0) return
   const described = await cluster.describeTopics(topics)
   const missing = topics.filter((topic) => !described.some((d) => d.topic === topic))
   if (missing.length > 0)
-    throw new MillraceError('MILLRACE_TOPIC_MISSING', `no such topic to write to: ${missing.join(', ')}`, { details: { topics: missing } })
+    throw new MillraceError('MILLRACE_TOPIC_MISSING', `no such topic to write to: ${missing.join(', ')}`, {
+      details: { topics: missing },
+    })
 }

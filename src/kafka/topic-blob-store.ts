@@ -47,7 +47,8 @@ export class TopicBlobStore implements BlobStore {
   }
 
   async put(name: string, bytes: Uint8Array): Promise<StateHandle> {
-    if (bytes.length <= INLINE_BYTES) return { kind: 'inline', bytes: Buffer.from(bytes).toString('base64'), size: bytes.length }
+    if (bytes.length <= INLINE_BYTES)
+      return { kind: 'inline', bytes: Buffer.from(bytes).toString('base64'), size: bytes.length }
     if (bytes.length > MAX_TOPIC_BLOB_BYTES)
       throw new MillraceError(
         'MILLRACE_STATE_TOO_LARGE',
@@ -68,23 +69,36 @@ export class TopicBlobStore implements BlobStore {
     if (handle.kind === 'inline') {
       const bytes = Buffer.from(handle.bytes, 'base64')
       if (bytes.length !== handle.size)
-        throw new StateLostError('MILLRACE_STATE_LOST', `an inline snapshot in topic ${this.#topic} is damaged: it has ${bytes.length} bytes instead of ${handle.size}`)
+        throw new StateLostError(
+          'MILLRACE_STATE_LOST',
+          `an inline snapshot in topic ${this.#topic} is damaged: it has ${bytes.length} bytes instead of ${handle.size}`,
+        )
       return bytes
     }
     if (handle.kind !== 'topic')
-      throw new StateLostError('MILLRACE_STATE_LOST', `state lies in ${handle.path} under state.checkpoints.dir, but state.backend is jobmanager`, {
-        remedy: 'Start the job with the state.backend and state.checkpoints.dir that wrote the checkpoint.',
-      })
+      throw new StateLostError(
+        'MILLRACE_STATE_LOST',
+        `state lies in ${handle.path} under state.checkpoints.dir, but state.backend is jobmanager`,
+        {
+          remedy: 'Start the job with the state.backend and state.checkpoints.dir that wrote the checkpoint.',
+        },
+      )
     const parts: Buffer[] = []
     for (let i = 0; i < handle.chunks; i++) {
       const part = this.#chunks.get(chunkKey(handle.name, i))
       if (part === undefined)
-        throw new StateLostError('MILLRACE_STATE_LOST', `chunk ${i} of ${handle.chunks} of snapshot ${handle.name} is missing in topic ${this.#topic}`)
+        throw new StateLostError(
+          'MILLRACE_STATE_LOST',
+          `chunk ${i} of ${handle.chunks} of snapshot ${handle.name} is missing in topic ${this.#topic}`,
+        )
       parts.push(part)
     }
     const bytes = Buffer.concat(parts)
     if (bytes.length !== handle.size || crc32(bytes) !== handle.crc32)
-      throw new StateLostError('MILLRACE_STATE_LOST', `snapshot ${handle.name} in topic ${this.#topic} is damaged: its checksum or size is wrong`)
+      throw new StateLostError(
+        'MILLRACE_STATE_LOST',
+        `snapshot ${handle.name} in topic ${this.#topic} is damaged: its checksum or size is wrong`,
+      )
     return bytes
   }
 

@@ -3,7 +3,16 @@
  */
 import type { World } from '../core/ports.ts'
 import { isMillraceError, MillraceError } from '../errors.ts'
-import { type FetchedPartition, type GroupOffsetCommit, type IsolationLevel, type KafkaCluster, KafkaCode, type ProducerIdentity } from './kafka-cluster.ts'
+import type { RewrittenBatch } from './healing-log.ts'
+import {
+  type FetchedPartition,
+  type GroupOffsetCommit,
+  type IsolationLevel,
+  type KafkaCluster,
+  KafkaCode,
+  type ProducerIdentity,
+  type TopicPartition,
+} from './kafka-cluster.ts'
 import { RecordBatchReader } from './record-batch.ts'
 import { type BatchProducerFields, NO_PRODUCER, RecordBatchBuilder } from './record-batch-builder.ts'
 
@@ -30,7 +39,8 @@ export async function readLog(
   const end = await endOf(cluster, topic, 'read_uncommitted')
   // Transactions that a fence aborted are closed a little later; what is behind them must be seen.
   for (let waited = 0; (await endOf(cluster, topic, 'read_committed')) < end; waited++) {
-    if (waited > 0 && waited % 250 === 0) world.logger.warn(`waiting for open transactions on ${topic} to end`)
+    if (waited > 0 && waited % 250 === 0)
+      world.logger.warn(`waiting for open transactions on ${topic} to end`)
     await world.timers.sleep(20)
   }
   const [start] = await cluster.listOffsets([{ topic, partition: 0 }], 'earliest', 'read_committed')
@@ -39,7 +49,13 @@ export async function readLog(
   let maxBytes = FETCH_BYTES
   let lastAnswerAt = world.clock.now()
   while (position < end) {
-    const answer = await fetchOne(cluster, topic, position, maxBytes, world.clock.now() - lastAnswerAt < RETRY_FOR_MS)
+    const answer = await fetchOne(
+      cluster,
+      topic,
+      position,
+      maxBytes,
+      world.clock.now() - lastAnswerAt < RETRY_FOR_MS,
+    )
     if (answer === undefined || answer.errorCode === KafkaCode.NOT_LEADER) {
       await world.timers.sleep(RETRY_MS)
       continue
@@ -50,12 +66,21 @@ export async function readLog(
       continue
     }
     if (answer.errorCode !== KafkaCode.NONE)
-      throw new MillraceError('MILLRACE_KAFKA_PROTOCOL', `cannot read ${topic}: broker error ${answer.errorCode}`, { retriable: true })
+      throw new MillraceError(
+        'MILLRACE_KAFKA_PROTOCOL',
+        `cannot read ${topic}: broker error ${answer.errorCode}`,
+        { retriable: true },
+      )
     reader.open(answer.records, position, answer.abortedTransactions, maxBytes)
     while (reader.next()) {
       if (reader.keyStart < 0) continue
       const key = reader.buffer.toString('utf8', reader.keyStart, reader.keyEnd)
-      visit(key, reader.valueStart < 0 ? null : Buffer.from(reader.buffer.subarray(reader.valueStart, reader.valueEnd)))
+      visit(
+        key,
+        reader.valueStart < 0
+          ? null
+          : Buffer.from(reader.buffer.subarray(reader.valueStart, reader.valueEnd)),
+      )
     }
     if (reader.truncated) maxBytes = Math.max(maxBytes * 2, reader.neededBytes)
     position = reader.nextOffset
@@ -63,9 +88,21 @@ export async function readLog(
 }
 
 /** Undefined = try again: the connection was lost, or the leader moved. */
-async function fetchOne(cluster: KafkaCluster, topic: string, offset: bigint, maxBytes: number, patient: boolean): Promise<FetchedPartition | undefined> {
+async function fetchOne(
+  cluster: KafkaCluster,
+  topic: string,
+  offset: bigint,
+  maxBytes: number,
+  patient: boolean,
+): Promise<FetchedPartition | undefined> {
   try {
-    const [answer] = await cluster.fetch({ isolation: 'read_committed', partitions: [{ topic, partition: 0, offset, maxBytes }], maxWaitMs: 100, minBytes: 1, maxBytes })
+    const [answer] = await cluster.fetch({
+      isolation: 'read_committed',
+      partitions: [{ topic, partition: 0, offset, maxBytes }],
+      maxWaitMs: 100,
+      minBytes: 1,
+      maxBytes,
+    })
     return answer
   } catch (error) {
     if (patient && isMillraceError(error) && error.retriable) return undefined
@@ -76,13 +113,23 @@ async function fetchOne(cluster: KafkaCluster, topic: string, offset: bigint, ma
 async function endOf(cluster: KafkaCluster, topic: string, isolation: IsolationLevel): Promise<bigint> {
   const [listed] = await cluster.listOffsets([{ topic, partition: 0 }], 'latest', isolation)
   if (listed === undefined || listed.errorCode !== 0)
-    throw new MillraceError('MILLRACE_KAFKA_PROTOCOL', `cannot look up the end of ${topic}: broker error ${listed?.errorCode ?? -1}`, { retriable: true })
+    throw new MillraceError(
+      'MILLRACE_KAFKA_PROTOCOL',
+      `cannot look up the end of ${topic}: broker error ${listed?.errorCode ?? -1}`,
+      { retriable: true },
+    )
   return listed.offset
 }
 
 /** Stores entries outside of any transaction (snapshot chunks: their names are unique, so a duplicate is harmless). */
-export async function appendPlain(cluster: KafkaCluster, topic: string, entries: readonly LogEntry[], now: number): Promise<void> {
-  for (const batch of batchesOf(entries, topic, now, () => NO_PRODUCER)) await produce(cluster, topic, batch, null)
+export async function appendPlain(
+  cluster: KafkaCluster,
+  topic: string,
+  entries: readonly LogEntry[],
+  now: number,
+): Promise<void> {
+  for (const batch of batchesOf(entries, topic, now, () => NO_PRODUCER))
+    await produce(cluster, { topic, partition: 0 }, batch, null)
 }
 
 /** Writes entries in fenced transactions. One transaction at a time. */
@@ -96,7 +143,13 @@ export class FencedProducer {
   /** A new epoch for the next transaction is on its way; an (id, epoch) never serves two transactions. */
   #renewing: Promise<void> | undefined
 
-  private constructor(cluster: KafkaCluster, topic: string, world: World, timeoutMs: number, identity: ProducerIdentity) {
+  private constructor(
+    cluster: KafkaCluster,
+    topic: string,
+    world: World,
+    timeoutMs: number,
+    identity: ProducerIdentity,
+  ) {
     this.#cluster = cluster
     this.#topic = topic
     this.#world = world
@@ -105,21 +158,46 @@ export class FencedProducer {
   }
 
   /** Fences whoever held the id: the only bare initialisation that a leader ever sends for it. */
-  static async fence(cluster: KafkaCluster, transactionalId: string, topic: string, world: World, timeoutMs: number): Promise<FencedProducer> {
+  static async fence(
+    cluster: KafkaCluster,
+    transactionalId: string,
+    topic: string,
+    world: World,
+    timeoutMs: number,
+  ): Promise<FencedProducer> {
     const identity = await cluster.initProducerId({ transactionalId, transactionTimeoutMs: timeoutMs })
     return new FencedProducer(cluster, topic, world, timeoutMs, identity)
   }
 
   /** Begins a transaction with these entries. Throws before anything is decided. */
-  async begin(entries: readonly LogEntry[], groupIds: readonly string[]): Promise<void> {
+  async begin(
+    entries: readonly LogEntry[],
+    groupIds: readonly string[],
+    rewritten: readonly RewrittenBatch[] = [],
+  ): Promise<void> {
     // A renewal that failed stays: without a new epoch there is no next transaction.
     await this.#renewing
     const identity = this.#identity
     // Both go to the transaction coordinator, which takes one change of a transaction at a time.
-    await this.#cluster.addPartitionsToTxn(identity, [{ topic: this.#topic, partition: 0 }])
+    await this.#cluster.addPartitionsToTxn(identity, [
+      { topic: this.#topic, partition: 0 },
+      ...partitionsOf(rewritten),
+    ])
     for (const groupId of groupIds) await this.#cluster.addOffsetsToTxn(identity, groupId)
-    for (const batch of batchesOf(entries, this.#topic, this.#world.clock.now(), (count) => this.#fields(count)))
-      await produce(this.#cluster, this.#topic, batch, identity.transactionalId)
+    for (const batch of batchesOf(entries, this.#topic, this.#world.clock.now(), (count) =>
+      this.#fields(count),
+    ))
+      await produce(this.#cluster, { topic: this.#topic, partition: 0 }, batch, identity.transactionalId)
+    // Records of other partitions begin with sequence 0: the epoch is new in every transaction.
+    const sequences = new Map<string, number>()
+    for (const batch of rewritten) {
+      const partition = `${batch.topic}-${batch.partition}`
+      const baseSequence = sequences.get(partition) ?? 0
+      sequences.set(partition, baseSequence + batch.count)
+      const { producerId, producerEpoch } = identity
+      const bytes = batch.encode({ producerId, producerEpoch, baseSequence, transactional: true })
+      await produce(this.#cluster, batch, bytes, identity.transactionalId)
+    }
   }
 
   async commitOffsets(groupId: string, offsets: readonly GroupOffsetCommit[]): Promise<void> {
@@ -152,8 +230,19 @@ export class FencedProducer {
   }
 }
 
-function* batchesOf(entries: readonly LogEntry[], topic: string, now: number, fields: (count: number) => BatchProducerFields): Generator<Buffer> {
-  const builder = new RecordBatchBuilder({ maxBytes: MAX_BATCH_BYTES, maxRecordBatchBytes: MAX_BATCH_BYTES, compression: 'none', topic, partition: 0 })
+function* batchesOf(
+  entries: readonly LogEntry[],
+  topic: string,
+  now: number,
+  fields: (count: number) => BatchProducerFields,
+): Generator<Buffer> {
+  const builder = new RecordBatchBuilder({
+    maxBytes: MAX_BATCH_BYTES,
+    maxRecordBatchBytes: MAX_BATCH_BYTES,
+    compression: 'none',
+    topic,
+    partition: 0,
+  })
   for (const entry of entries) {
     if (builder.append(entry.key, entry.value, now)) continue
     yield builder.build(fields(builder.count))
@@ -163,13 +252,30 @@ function* batchesOf(entries: readonly LogEntry[], topic: string, now: number, fi
   if (builder.count > 0) yield builder.build(fields(builder.count))
 }
 
-async function produce(cluster: KafkaCluster, topic: string, batch: Buffer, transactionalId: string | null): Promise<void> {
-  const [answer] = await cluster.produce({ acks: -1, transactionalId, partitions: [{ topic, partition: 0, batch }] })
+function partitionsOf(batches: readonly RewrittenBatch[]): TopicPartition[] {
+  const partitions = new Map(
+    batches.map(({ topic, partition }) => [`${topic}-${partition}`, { topic, partition }]),
+  )
+  return [...partitions.values()]
+}
+
+async function produce(
+  cluster: KafkaCluster,
+  { topic, partition }: TopicPartition,
+  batch: Buffer,
+  transactionalId: string | null,
+): Promise<void> {
+  const [answer] = await cluster.produce({
+    acks: -1,
+    transactionalId,
+    partitions: [{ topic, partition, batch }],
+  })
   if (answer === undefined || answer.errorCode === KafkaCode.NONE) return
-  const fenced = answer.errorCode === KafkaCode.INVALID_PRODUCER_EPOCH || answer.errorCode === KafkaCode.PRODUCER_FENCED
+  const fenced =
+    answer.errorCode === KafkaCode.INVALID_PRODUCER_EPOCH || answer.errorCode === KafkaCode.PRODUCER_FENCED
   throw new MillraceError(
     fenced ? 'MILLRACE_ATTEMPT_LOST' : 'MILLRACE_KAFKA_PROTOCOL',
-    `cannot write to ${topic}: broker error ${answer.errorCode}${answer.errorMessage === null ? '' : ` (${answer.errorMessage})`}`,
+    `cannot write to ${topic}-${partition}: broker error ${answer.errorCode}${answer.errorMessage === null ? '' : ` (${answer.errorMessage})`}`,
     { details: { topic, brokerCode: answer.errorCode } },
   )
 }

@@ -31,7 +31,13 @@ export class TransactionSlots {
   #latestSnapshot = -1
 
   constructor(identities: readonly ProducerIdentity[]) {
-    this.#slots = identities.map((identity) => ({ identity, state: 'Free', n: -1, heldBy: new Set(), openedAt: 0 }))
+    this.#slots = identities.map((identity) => ({
+      identity,
+      state: 'Free',
+      n: -1,
+      heldBy: new Set(),
+      openedAt: 0,
+    }))
   }
 
   /** A free slot, now open; undefined when there is none. */
@@ -100,6 +106,7 @@ export class TransactionSlots {
 }
 
 function move(slot: TransactionSlot, from: SlotState, to: SlotState): void {
-  if (slot.state !== from) throw new IllegalTransitionError(`transaction slot ${slot.identity.transactionalId}`, slot.state, to)
+  if (slot.state !== from)
+    throw new IllegalTransitionError(`transaction slot ${slot.identity.transactionalId}`, slot.state, to)
   slot.state = to
 }

@@ -19,7 +19,9 @@ export function transactionalId(prefix: string, subtask: number, slot: number): 
 }
 
 /** Parts of an id, or undefined when it is not one of ours. */
-export function parseTransactionalId(id: string): { prefix: string; subtask: number; slot: number } | undefined {
+export function parseTransactionalId(
+  id: string,
+): { prefix: string; subtask: number; slot: number } | undefined {
   const match = /^(.+)\.(\d{1,6})\.(\d{1,4})$/.exec(id)
   if (match === null) return undefined
   const [, prefix, subtask, slot] = match as unknown as [string, string, string, string]

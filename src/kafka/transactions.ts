@@ -6,7 +6,12 @@
 import type { OutputTransactions, SinkRecord } from '../checkpoint/checkpoint-store.ts'
 import type { World } from '../core/ports.ts'
 import { KafkaError, MillraceError } from '../errors.ts'
-import { type DescribedTransaction, type KafkaCluster, KafkaCode, type ProducerIdentity } from './kafka-cluster.ts'
+import {
+  type DescribedTransaction,
+  type KafkaCluster,
+  KafkaCode,
+  type ProducerIdentity,
+} from './kafka-cluster.ts'
 import { parseTransactionalId, transactionalId } from './transactional-id.ts'
 
 /** One transactional sink of the running graph. */
@@ -82,7 +87,9 @@ export class JobTransactions implements OutputTransactions {
       // Only an id that does not exist may be initialised without a compare-and-set: nobody can hold it.
       else if (described.errorCode !== KafkaCode.TRANSACTIONAL_ID_NOT_FOUND)
         throw new MillraceError(
-          described.errorCode === KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED ? 'MILLRACE_KAFKA_UNAUTHORIZED' : 'MILLRACE_KAFKA_PROTOCOL',
+          described.errorCode === KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            ? 'MILLRACE_KAFKA_UNAUTHORIZED'
+            : 'MILLRACE_KAFKA_PROTOCOL',
           `cannot describe transactional id ${described.transactionalId}: broker error ${described.errorCode} (needs DESCRIBE and WRITE on the id)`,
           { details: { transactionalId: described.transactionalId, brokerCode: described.errorCode } },
         )
@@ -96,21 +103,33 @@ export class JobTransactions implements OutputTransactions {
     const aborted = await this.#stillOpen()
     await inParallel(this.#ids, async (id) => {
       const before = this.#observed.get(id)
-      const { prefix, subtask, slot } = parseTransactionalId(id) as { prefix: string; subtask: number; slot: number }
+      const { prefix, subtask, slot } = parseTransactionalId(id) as {
+        prefix: string
+        subtask: number
+        slot: number
+      }
       const sink = sinks.find((s) => s.prefix === prefix)
       const wanted = sink !== undefined && subtask < sink.parallelism && slot < slots
       // An id that nobody will use is fenced all the same: a worker of an earlier, wider attempt may wake and write with it.
       if (!wanted && before === undefined) return
-      identities.set(id, await this.#initialise(id, timeouts.get(prefix) ?? this.#options.defaultTimeoutMs, before))
+      identities.set(
+        id,
+        await this.#initialise(id, timeouts.get(prefix) ?? this.#options.defaultTimeoutMs, before),
+      )
     })
     if (aborted > 0)
-      this.#options.world.logger.info(`aborted ${aborted} transaction${aborted === 1 ? '' : 's'} that an earlier attempt left open`)
+      this.#options.world.logger.info(
+        `aborted ${aborted} transaction${aborted === 1 ? '' : 's'} that an earlier attempt left open`,
+      )
     const leases = new Map<string, readonly unknown[]>()
     for (const sink of sinks)
       leases.set(
         sink.uid,
         Array.from({ length: sink.parallelism }, (_, subtask) =>
-          Array.from({ length: slots }, (_, slot) => identities.get(transactionalId(sink.prefix, subtask, slot)) as ProducerIdentity),
+          Array.from(
+            { length: slots },
+            (_, slot) => identities.get(transactionalId(sink.prefix, subtask, slot)) as ProducerIdentity,
+          ),
         ),
       )
     return leases
@@ -124,18 +143,36 @@ export class JobTransactions implements OutputTransactions {
     return now.filter(({ state }) => state === 'Ongoing').length
   }
 
-  async #initialise(id: string, transactionTimeoutMs: number, before: DescribedTransaction | undefined): Promise<ProducerIdentity> {
+  async #initialise(
+    id: string,
+    transactionTimeoutMs: number,
+    before: DescribedTransaction | undefined,
+  ): Promise<ProducerIdentity> {
     try {
       return await this.#options.cluster.initProducerId({
         transactionalId: id,
         transactionTimeoutMs,
-        ...(before === undefined ? {} : { expected: { producerId: before.producerId, producerEpoch: before.producerEpoch } }),
+        ...(before === undefined
+          ? {}
+          : { expected: { producerId: before.producerId, producerEpoch: before.producerEpoch } }),
       })
     } catch (error) {
       if (error instanceof KafkaError && error.brokerCode === KafkaCode.INVALID_TRANSACTION_TIMEOUT)
-        throw new MillraceError('MILLRACE_TRANSACTION_TIMEOUT', `the broker refuses a transaction time-out of ${transactionTimeoutMs} ms`, { cause: error })
-      if (error instanceof KafkaError && (error.brokerCode === KafkaCode.PRODUCER_FENCED || error.brokerCode === KafkaCode.INVALID_PRODUCER_EPOCH))
-        throw new MillraceError('MILLRACE_ATTEMPT_LOST', `transactional id ${id} moved while this worker took the job over: another one leads`, { cause: error })
+        throw new MillraceError(
+          'MILLRACE_TRANSACTION_TIMEOUT',
+          `the broker refuses a transaction time-out of ${transactionTimeoutMs} ms`,
+          { cause: error },
+        )
+      if (
+        error instanceof KafkaError &&
+        (error.brokerCode === KafkaCode.PRODUCER_FENCED ||
+          error.brokerCode === KafkaCode.INVALID_PRODUCER_EPOCH)
+      )
+        throw new MillraceError(
+          'MILLRACE_ATTEMPT_LOST',
+          `transactional id ${id} moved while this worker took the job over: another one leads`,
+          { cause: error },
+        )
       throw error
     }
   }
@@ -154,7 +191,9 @@ export class JobTransactions implements OutputTransactions {
       if (described.errorCode !== KafkaCode.NONE || described.state !== 'Ongoing') continue
       const { transactionalId: id, producerId, producerEpoch } = described
       try {
-        await cluster.endTxn({ transactionalId: id, producerId, producerEpoch }, 'abort', { timeoutMs: 5_000 })
+        await cluster.endTxn({ transactionalId: id, producerId, producerEpoch }, 'abort', {
+          timeoutMs: 5_000,
+        })
       } catch (error) {
         // The next start aborts it, or the broker's time-out does; until then it holds readers back.
         world.logger.warn(`could not abort the open transaction ${id}`, { error })

@@ -63,10 +63,11 @@ export class WorkerGroup implements Leadership {
     const error =
       over ??
       (await new Promise<string | undefined>((resolve) => {
-          this.#asserting.set(id, resolve)
-          this.#link.send({ type: 'assert-leader', id })
-        }))
-    if (error !== undefined) throw new MillraceError('MILLRACE_ATTEMPT_LOST', `this worker does not lead the job: ${error}`)
+        this.#asserting.set(id, resolve)
+        this.#link.send({ type: 'assert-leader', id })
+      }))
+    if (error !== undefined)
+      throw new MillraceError('MILLRACE_ATTEMPT_LOST', `this worker does not lead the job: ${error}`)
   }
 
   async leave(): Promise<void> {
@@ -140,7 +141,12 @@ export class WorkerGroup implements Leadership {
         )
         return
       case 'failed':
-        this.#fail(new MillraceError(codeOf(event.code), `membership in worker group ${groupId} failed: ${event.message}`))
+        this.#fail(
+          new MillraceError(
+            codeOf(event.code),
+            `membership in worker group ${groupId} failed: ${event.message}`,
+          ),
+        )
         return
     }
   }

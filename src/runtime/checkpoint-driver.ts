@@ -21,7 +21,7 @@ import {
 import type { CommitPermit, Committer, GroupOffset, Source } from '../core/connector.ts'
 import type { CheckpointKind } from '../core/element.ts'
 import type { TimerHandle, World } from '../core/ports.ts'
-import { MillraceError } from '../errors.ts'
+import { isMillraceError, MillraceError } from '../errors.ts'
 import type { FaultHook } from './fault-points.ts'
 import type { AttemptStorage, StateStorage } from './state-storage.ts'
 import type { Task } from './task.ts'
@@ -211,9 +211,7 @@ export class CheckpointDriver {
         return
       case 'FailAttempt':
         this.#options.onFailure(
-          new MillraceError('MILLRACE_CHECKPOINT_FAILED', effect.reason, {
-            cause: effect.cause ?? this.#lastDeclined,
-          }),
+          new MillraceError('MILLRACE_CHECKPOINT_FAILED', effect.reason, { cause: effect.cause }),
         )
         return
       case 'EndAttempt':
@@ -325,7 +323,15 @@ export class CheckpointDriver {
     const checkpoint = this.#retained.get(n)
     if (checkpoint === undefined) return
     this.#retained.delete(n)
-    await discardCheckpoint(checkpoint, this.#options.storage, this.#options.store)
+    try {
+      await discardCheckpoint(checkpoint, this.#options.storage, this.#options.store)
+    } catch (error) {
+      // Somebody else leads: that must be known. Anything else leaves the checkpoint in the store, and the next attempt tries again.
+      if (isMillraceError(error) && error.code === 'MILLRACE_ATTEMPT_LOST') throw error
+      this.#options.world.logger.warn(`could not remove checkpoint ${n}, which is not needed any more`, {
+        error,
+      })
+    }
   }
 }
 
@@ -339,19 +345,42 @@ export async function commitAll(
   await Promise.all(
     states.map(async (state) => {
       if (state.committables === undefined || state.committables.length === 0) return
-      const committer = committers.get(state.uid)
-      if (committer === undefined)
-        throw new MillraceError(
-          'MILLRACE_STATE_NOT_RESTORED',
-          `checkpoint ${permit.checkpointId} holds uncommitted output of sink '${state.uid}', which the job does not have any more`,
-          {
-            remedy: 'Start the job once more with that sink so that its output is committed, then remove it.',
-          },
-        )
+      const committer = committerOf(committers, permit, state)
       fault?.('before-end-txn')
       await committer.commit(permit, state.committables)
       fault?.('after-end-txn')
     }),
+  )
+}
+
+/** The same at take-over, one after another: what the outside system gave up is made good where that is possible. */
+export async function recoverAll(
+  committers: ReadonlyMap<string, Committer<unknown>>,
+  permit: CommitPermit,
+  states: readonly OperatorSubtaskState[],
+  fault?: FaultHook,
+): Promise<void> {
+  for (const state of states) {
+    if (state.committables === undefined || state.committables.length === 0) continue
+    const committer = committerOf(committers, permit, state)
+    fault?.('before-end-txn')
+    if (committer.recover === undefined) await committer.commit(permit, state.committables)
+    else await committer.recover(permit, state.committables)
+    fault?.('after-end-txn')
+  }
+}
+
+function committerOf(
+  committers: ReadonlyMap<string, Committer<unknown>>,
+  permit: CommitPermit,
+  state: OperatorSubtaskState,
+): Committer<unknown> {
+  const committer = committers.get(state.uid)
+  if (committer !== undefined) return committer
+  throw new MillraceError(
+    'MILLRACE_STATE_NOT_RESTORED',
+    `checkpoint ${permit.checkpointId} holds uncommitted output of sink '${state.uid}', which the job does not have any more`,
+    { remedy: 'Start the job once more with that sink so that its output is committed, then remove it.' },
   )
 }
 

@@ -19,6 +19,8 @@ import { encodeJobName } from '../core/job-name.ts'
 import type { JobSettings, StartOptions } from '../core/job-settings.ts'
 import type { Logger, World } from '../core/ports.ts'
 import { ConfigError, JobFailedError, MillraceError } from '../errors.ts'
+import type { GroupMemberOptions } from '../kafka/group-member.ts'
+import type { MemberLink } from '../kafka/group-messages.ts'
 import { JobTopics } from '../kafka/job-topics.ts'
 import type { KafkaCluster, KafkaConnectionConfig } from '../kafka/kafka-cluster.ts'
 import { KafkaBound, type KafkaEnvironment } from '../kafka/kafka-environment.ts'
@@ -29,14 +31,12 @@ import { checkSinks, maxTransactionTimeout } from '../kafka/preflight.ts'
 import { transactionalIdPrefix, workerGroupId } from '../kafka/transactional-id.ts'
 import { JobTransactions } from '../kafka/transactions.ts'
 import { WorkerGroup } from '../kafka/worker-group.ts'
-import type { GroupMemberOptions } from '../kafka/group-member.ts'
-import type { MemberLink } from '../kafka/group-messages.ts'
 import { MetricRegistry } from '../metrics/metrics.ts'
 import { DirectoryCheckpointStorage } from '../state/directory-storage.ts'
 import { HeapKeyedStateBackend } from '../state/heap-backend.ts'
 import { MemoryBlobStore } from '../state/memory-blob-store.ts'
 import { decodeOperatorState, encodeOperatorState } from '../state/operator-state-codec.ts'
-import { FAULT_POINT_VARIABLE, faultHook } from './fault-points.ts'
+import { FAULT_POINT_VARIABLE, type FaultHook, faultHook } from './fault-points.ts'
 import { type JobEnd, JobMaster } from './job-master.ts'
 import { LocalLeadership } from './local-leadership.ts'
 import { openLog } from './logging.ts'
@@ -148,6 +148,7 @@ async function start(
       allowNonRestoredState: launch.allowNonRestoredState,
       acceptLostTransactions: launch.acceptLostTransactions,
     },
+    fault: faultHook(process.env[FAULT_POINT_VARIABLE], () => process.kill(process.pid, 'SIGKILL')),
   })
   const undo = onStopSignal(() => master.stop(), logger)
   const progress = showProgress({
@@ -220,6 +221,7 @@ export function createMaster(
     readonly start: StartOptions
     readonly world: World
     readonly incarnation: string
+    readonly fault: FaultHook | undefined
   },
 ): JobMaster {
   const { leadership, store, storage, transactions } = composition
@@ -253,7 +255,8 @@ async function connectKafka(
       world,
       incarnation,
       cluster,
-      startMember: (member) => startGroupThread({ ...connection, clientId: `${connection.clientId}-membership` }, member),
+      startMember: (member) =>
+        startGroupThread({ ...connection, clientId: `${connection.clientId}-membership` }, member),
       openStorage: (own) => storageOf(jobName, config, own),
     })
   } catch (error) {
@@ -291,12 +294,17 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
     fetchMaxBytes: config.get('kafka.fetch.max-bytes'),
     fetchMaxWaitMs: config.get('kafka.fetch.max-wait'),
     maxTransactionTimeoutMs,
-    exactlyOnceByDefault: settings.checkpointing.intervalMs !== undefined && settings.checkpointing.mode === 'EXACTLY_ONCE',
+    exactlyOnceByDefault:
+      settings.checkpointing.intervalMs !== undefined && settings.checkpointing.mode === 'EXACTLY_ONCE',
     transactionSlots: slots,
+    healing: () => store,
     assertAlive: () => {
       const silent = group?.silentFor() ?? 0
       if (silent > SESSION_TIMEOUT_MS)
-        throw new MillraceError('MILLRACE_ATTEMPT_LOST', `this worker could not reach its group for ${silent} ms; another one may lead the job now`)
+        throw new MillraceError(
+          'MILLRACE_ATTEMPT_LOST',
+          `this worker could not reach its group for ${silent} ms; another one may lead the job now`,
+        )
     },
   }
   const sinks = bindConnectors(graph, environment, groupId)
@@ -333,7 +341,13 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
     leadership,
     store,
     storage: job.openStorage(store.blobs),
-    transactions: new JobTransactions({ cluster, world, sinks: transactional, slots, defaultTimeoutMs: maxTransactionTimeoutMs }),
+    transactions: new JobTransactions({
+      cluster,
+      world,
+      sinks: transactional,
+      slots,
+      defaultTimeoutMs: maxTransactionTimeoutMs,
+    }),
     close: () => cluster.close(),
   }
 }
@@ -346,7 +360,11 @@ interface BoundSink {
 }
 
 /** Hands the environment to every Kafka source and sink. @throws ConfigError for a source in the workers' own group. */
-function bindConnectors(graph: JobGraph, environment: KafkaEnvironment, workerGroup: string): { readonly list: BoundSink[]; readonly bounded: boolean } {
+function bindConnectors(
+  graph: JobGraph,
+  environment: KafkaEnvironment,
+  workerGroup: string,
+): { readonly list: BoundSink[]; readonly bounded: boolean } {
   const list: BoundSink[] = []
   let bounded = true
   for (const vertex of graph.vertices)
@@ -355,9 +373,13 @@ function bindConnectors(graph: JobGraph, environment: KafkaEnvironment, workerGr
       if (node.kind === 'source') {
         bounded &&= node.source.bounded
         if (node.source.describe()['groupId'] === workerGroup)
-          throw new ConfigError('MILLRACE_INVALID_OPTION', `source '${name}': groupId ${workerGroup} is the group of the job's own workers; choose another one`)
+          throw new ConfigError(
+            'MILLRACE_INVALID_OPTION',
+            `source '${name}': groupId ${workerGroup} is the group of the job's own workers; choose another one`,
+          )
       }
-      if (node.kind === 'sink' && node.sink instanceof KafkaSink) list.push({ name, uid, parallelism: vertex.parallelism, sink: node.sink })
+      if (node.kind === 'sink' && node.sink instanceof KafkaSink)
+        list.push({ name, uid, parallelism: vertex.parallelism, sink: node.sink })
     }
   return { list, bounded }
 }

@@ -16,18 +16,20 @@ export class MemoryCheckpointStore implements CheckpointStore {
   #attempt: AttemptRecord | undefined
   #job: JobRecord | undefined
   #completed: CompletedCheckpoint[] = []
-  #confirmed = -1
+  /** By run. */
+  readonly #confirmed = new Map<string, number>()
 
   constructor(blobs: BlobStore) {
     this.blobs = blobs
   }
 
   async takeOver(): Promise<RecoveryFacts> {
+    const run = this.#attempt?.run
     return {
       attempt: this.#attempt,
       job: this.#job,
-      completed: [...this.#completed],
-      confirmed: this.#confirmed,
+      completed: this.#completed.filter((c) => c.run === run).sort((a, b) => a.n - b.n),
+      confirmed: run === undefined ? -1 : (this.#confirmed.get(run) ?? -1),
       acceptedLost: [],
     }
   }
@@ -39,13 +41,17 @@ export class MemoryCheckpointStore implements CheckpointStore {
 
   async commitPoint(checkpoint: CompletedCheckpoint): Promise<CommitPointOutcome> {
     this.#completed.push(checkpoint)
-    this.#confirmed = Math.max(this.#confirmed, checkpoint.confirmed)
+    this.#confirm(checkpoint.run, checkpoint.confirmed)
     return { type: 'written' }
   }
 
-  async writeConfirmed(_run: string, n: number, end?: JobRecord): Promise<void> {
-    this.#confirmed = Math.max(this.#confirmed, n)
+  async writeConfirmed(run: string, n: number, end?: JobRecord): Promise<void> {
+    this.#confirm(run, n)
     if (end !== undefined) this.#job = end
+  }
+
+  #confirm(run: string, n: number): void {
+    this.#confirmed.set(run, Math.max(this.#confirmed.get(run) ?? -1, n))
   }
 
   async writeEnd(end: JobRecord): Promise<void> {

@@ -91,7 +91,8 @@ export class SubtaskCheckpointer {
   async checkpoint(n: number, kind: CheckpointKind): Promise<void> {
     const { chain, driver, operators, storage, world, fault } = this.#options
     // Checkpoints come in the order of their ids: triggers below n cannot come any more.
-    for (const aborted of this.#aborted) if (aborted < n && !this.#uploading.has(aborted)) this.#aborted.delete(aborted)
+    for (const aborted of this.#aborted)
+      if (aborted < n && !this.#uploading.has(aborted)) this.#aborted.delete(aborted)
     if (this.#aborted.has(n)) return
     fault?.('before-prepare')
     const started = world.clock.now()
@@ -121,10 +122,7 @@ export class SubtaskCheckpointer {
     if (!storage.async) await upload
   }
 
-  async #upload(
-    n: number,
-    { snapshots, frozen, splits, ended }: FrozenChain,
-  ): Promise<void> {
+  async #upload(n: number, { snapshots, frozen, splits, ended }: FrozenChain): Promise<void> {
     const { subtaskId, subtaskIndex, operators, storage, acknowledger, world } = this.#options
     const written: StateHandle[] = []
     const blobs = recording(storage.blobs(n), written)

@@ -22,7 +22,7 @@ import type { StartOptions } from '../core/job-settings.ts'
 import type { World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
 import { splitOwner } from './attempt.ts'
-import { commitAll } from './checkpoint-driver.ts'
+import { recoverAll } from './checkpoint-driver.ts'
 import type { FaultHook } from './fault-points.ts'
 import { loadState, type RestoredState } from './restore.ts'
 import type { StateStorage } from './state-storage.ts'
@@ -115,7 +115,7 @@ export class TakeOver {
     const { permit, checkpoint } = plan.commitAgain
     world.logger.info(`finishing the commits of checkpoint ${checkpoint.n}`)
     await store.startAttempt({ ...record, run: checkpoint.run })
-    await commitAll(committers, permit, checkpoint.states, fault)
+    await recoverAll(committers, permit, checkpoint.states, fault)
     fault?.('before-confirm')
     await store.writeConfirmed(checkpoint.run, checkpoint.n)
     if (plan.run !== checkpoint.run) await store.startAttempt(record)

@@ -52,7 +52,7 @@ const interval = number('INTERVAL') ?? 200
 if (interval > 0) env.enableCheckpointing(interval)
 env.getCheckpointConfig().setCheckpointTimeout(number('CHECKPOINT_TIMEOUT') ?? 60_000)
 env.setParallelism(number('PARALLELISM') ?? 1)
-env.setRestartStrategy(RestartStrategies.fixedDelayRestart(3, 200))
+env.setRestartStrategy(RestartStrategies.fixedDelay(3, 200))
 const discovery = number('DISCOVERY')
 const timeout = number('TIMEOUT')
 let numbers = env

@@ -1,0 +1,259 @@
+/**
+ * One worker process of a simulated job: composed by the same function as a real one, over simulated leaves.
+ *
+ *   Starting ──► Working ──► Ended (the job master says how)
+ *       └──────────┴── kill ──► Killed: nothing of it runs any more        pause / resume: it stands still and wakes as a zombie
+ *
+ * The record thread and the membership thread have a connection and timers each, and speak by messages: either can stand still alone.
+ */
+
+import { StreamExecutionEnvironment } from '../api/environment.ts'
+import { type JobSubmission, registerJobExecutor } from '../api/job-executor.ts'
+import type { BlobStore } from '../checkpoint/checkpoint-storage.ts'
+import { jobSettings } from '../config/job-settings.ts'
+import { settingsOfCode } from '../config/setting.ts'
+import { resolveConfig } from '../config.ts'
+import { buildJobGraph } from '../core/graph/job-graph-builder.ts'
+import type { Clock, Timers, World } from '../core/ports.ts'
+import { MillraceError } from '../errors.ts'
+import type { GroupMemberOptions } from '../kafka/group-member.ts'
+import type { FromMember, MemberLink, ToMember } from '../kafka/group-messages.ts'
+import { serveMember } from '../kafka/member-service.ts'
+import { MetricRegistry } from '../metrics/metrics.ts'
+import { type Composition, composeKafkaJob, createMaster } from '../runtime/deployment.ts'
+import type { FaultPoint } from '../runtime/fault-points.ts'
+import type { JobEnd, JobMaster } from '../runtime/job-master.ts'
+import { plainStorage } from '../runtime/state-storage.ts'
+import { decodeOperatorState, encodeOperatorState } from '../state/operator-state-codec.ts'
+import { ProcessTimers } from './process-timers.ts'
+import type { SeededRandom } from './seeded-random.ts'
+import type { SimulatedClient } from './simulated-client.ts'
+import type { SimulatedKafka } from './simulated-cluster.ts'
+import type { SimulationTrace } from './simulation-trace.ts'
+
+const CODEC = { encode: encodeOperatorState, decode: decodeOperatorState }
+
+/** Declares the job, as a user's module would: every process does it anew. */
+export type JobDeclaration = (env: StreamExecutionEnvironment) => void
+
+/** What a simulated worker is made of. */
+export interface SimulatedWorkerOptions {
+  readonly name: string
+  readonly jobName: string
+  readonly declare: JobDeclaration
+  /** Options of the configuration that the deployment of this worker sets. */
+  readonly config: Readonly<Record<string, string | number | boolean>>
+  readonly kafka: SimulatedKafka
+  readonly clock: Clock
+  readonly timers: Timers
+  readonly random: SeededRandom
+  readonly trace: SimulationTrace
+  /** A directory that all workers share; undefined = snapshots go to the checkpoint topic. */
+  readonly directory: ((timers: Timers, random: SeededRandom) => BlobStore) | undefined
+  /** A timer of the process is about to run its action. */
+  readonly onTimer: (worker: string) => void
+  readonly onPoint: (worker: string, point: FaultPoint) => void
+  readonly onEnd: (worker: SimulatedWorker, end: JobEnd) => void
+}
+
+/** A worker process. */
+export class SimulatedWorker {
+  readonly name: string
+  readonly #options: SimulatedWorkerOptions
+  readonly #records: SimulatedClient
+  readonly #membership: SimulatedClient
+  readonly #recordTimers: ProcessTimers
+  readonly #memberTimers: ProcessTimers
+  #master: JobMaster | undefined
+  #end: JobEnd | undefined
+  #killed = false
+  #stopAsked = false
+  #everRan = false
+
+  constructor(options: SimulatedWorkerOptions) {
+    const { name, kafka, timers } = options
+    this.name = name
+    this.#options = options
+    this.#records = kafka.client(name)
+    this.#membership = kafka.client(`${name}-group`)
+    this.#recordTimers = new ProcessTimers(timers, () => options.onTimer(name))
+    this.#memberTimers = new ProcessTimers(timers, () => options.onTimer(name))
+  }
+
+  /** Runs, or stands still: not killed and not ended. */
+  get alive(): boolean {
+    return !this.#killed && this.#end === undefined
+  }
+
+  get status(): string {
+    if (this.#killed) return 'killed'
+    return this.#end?.status ?? this.#master?.status ?? 'starting'
+  }
+
+  /** True if it was seen to lead the job and run its tasks. */
+  get everRan(): boolean {
+    return this.#everRan
+  }
+
+  /** Notes whether it runs the job's tasks now. */
+  look(): void {
+    this.#everRan ||= this.#master?.status === 'RUNNING'
+  }
+
+  describe(): string {
+    const tasks = this.#master?.describeTasks() ?? []
+    return `${this.name} is ${this.status}${tasks.length === 0 ? '' : `: ${tasks.join('; ')}`}`
+  }
+
+  start(): void {
+    void this.#run().then(
+      (end) => this.#ended(end),
+      (error: unknown) => this.#ended({ status: 'FAILED', error }),
+    )
+  }
+
+  /** SIGTERM. */
+  stop(): void {
+    this.#stopAsked = true
+    this.#master?.stop()
+  }
+
+  /** kill -9: nothing of it runs any more; requests on their way may still be executed. */
+  kill(): void {
+    if (!this.alive) return
+    this.#killed = true
+    this.#recordTimers.cut()
+    this.#memberTimers.cut()
+    this.#records.kill()
+    this.#membership.kill()
+  }
+
+  /** SIGSTOP, or with 'records' a record thread that is busy for long while the membership thread goes on. */
+  pause(what: 'process' | 'records'): void {
+    this.#recordTimers.pause()
+    this.#records.pause()
+    if (what === 'records') return
+    this.#memberTimers.pause()
+    this.#membership.pause()
+  }
+
+  resume(what: 'process' | 'records'): void {
+    this.#records.resume()
+    this.#recordTimers.resume()
+    if (what === 'records') return
+    this.#membership.resume()
+    this.#memberTimers.resume()
+  }
+
+  #ended(end: JobEnd): void {
+    if (this.#killed) return
+    this.#end = end
+    // A process that ends takes its threads and timers with it.
+    this.#recordTimers.cut()
+    this.#memberTimers.cut()
+    this.#records.kill()
+    this.#membership.kill()
+    this.#options.onEnd(this, end)
+  }
+
+  async #run(): Promise<JobEnd> {
+    const { jobName, config: deployed, directory, clock, random, trace, name } = this.#options
+    const submission = await this.#submit()
+    const config = resolveConfig(settingsOfCode({ ...submission.settings.config, ...deployed }))
+    const settings = jobSettings(config)
+    const parallelism = config.get('parallelism.default')
+    const graph = buildJobGraph(submission.graph, {
+      jobName,
+      defaultParallelism: parallelism === 'auto' ? config.get('taskmanager.numberOfTaskSlots') : parallelism,
+      maxParallelism: config.get('pipeline.max-parallelism'),
+    })
+    const world: World = {
+      clock,
+      timers: this.#recordTimers,
+      random: random.fork('records'),
+      logger: trace.logger(name),
+      metrics: new MetricRegistry(),
+    }
+    const incarnation = world.random.uuid()
+    const composition: Composition = await composeKafkaJob({
+      jobName,
+      graph,
+      config,
+      settings,
+      world,
+      incarnation,
+      cluster: this.#records,
+      startMember: (member) => this.#startMember(member, world),
+      openStorage: (own) =>
+        plainStorage(directory?.(this.#recordTimers, random.fork('directory')) ?? own, CODEC),
+    })
+    this.#master = createMaster(composition, {
+      jobName,
+      graph,
+      settings,
+      world,
+      incarnation,
+      start: { fresh: false, allowNonRestoredState: false, acceptLostTransactions: [] },
+      fault: (point) => this.#options.onPoint(name, point),
+    })
+    if (this.#stopAsked) this.#master.stop()
+    const end = await this.#master.run()
+    await composition.close()
+    return end
+  }
+
+  /** The job as its module submits it. */
+  async #submit(): Promise<JobSubmission> {
+    const { declare, jobName } = this.#options
+    const env = StreamExecutionEnvironment.getExecutionEnvironment()
+    declare(env)
+    let submission: JobSubmission | undefined
+    registerJobExecutor(async () => ({
+      execute: async (submitted) => {
+        submission = submitted
+        throw new Submitted()
+      },
+    }))
+    await env.executeAsync(jobName).catch((error: unknown) => {
+      if (!(error instanceof Submitted)) throw error
+    })
+    if (submission === undefined)
+      throw new MillraceError('MILLRACE_INTERNAL', `job '${jobName}' was not submitted`)
+    return submission
+  }
+
+  #startMember(member: GroupMemberOptions, world: World): MemberLink {
+    const timers = this.#memberTimers
+    let lastBeat = 0
+    const toRecords = (message: FromMember): void => {
+      this.#recordTimers.schedule(0, () => link.onMessage?.(message))
+    }
+    const serve = serveMember(
+      this.#membership,
+      { ...world, timers, random: this.#options.random.fork('member') },
+      member,
+      {
+        send: toRecords,
+        beat: (at) => {
+          lastBeat = at
+        },
+        left: () => undefined,
+      },
+    )
+    const link: MemberLink = {
+      send: (message: ToMember) => {
+        timers.schedule(0, () => serve(message))
+      },
+      onMessage: undefined,
+      lastBeat: () => lastBeat,
+      terminate: () => {
+        timers.cut()
+        this.#membership.kill()
+      },
+    }
+    return link
+  }
+}
+
+/** The job was handed over: nothing else of the submission is wanted. */
+class Submitted extends Error {}

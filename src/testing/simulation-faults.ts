@@ -1,0 +1,221 @@
+/**
+ * Faults of one run, drawn from its seed: each waits for its moment after the one before it, so that some hit a recovery.
+ *
+ *   armed ──n-th call of an api, n-th timer, a fault point, or a time──► strikes ──► the next one is armed
+ *
+ * Besides them a noisy network loses, delays and repeats calls with a small chance each.
+ */
+import { FAULT_POINTS, type FaultPoint } from '../runtime/fault-points.ts'
+import type { SeededRandom } from './seeded-random.ts'
+import type { Interception, SimulatedCall } from './simulated-network.ts'
+
+/** What happens. */
+export type FaultAction =
+  | { readonly kind: 'crash-before' | 'crash-after' | 'terminate' }
+  | { readonly kind: 'interception'; readonly what: Interception }
+  /** The whole process stands still, or only its record thread. */
+  | { readonly kind: 'pause' | 'stall'; readonly ms: number }
+  | { readonly kind: 'isolate'; readonly ms: number; readonly connection: 'both' | 'records' | 'membership' }
+  | { readonly kind: 'move-leaders' }
+  | { readonly kind: 'move-coordinators'; readonly ms: number }
+  | { readonly kind: 'restart-broker'; readonly ms: number }
+
+/** When it happens, counted from the fault before. */
+export type FaultTrigger =
+  | { readonly on: 'call'; readonly api: string | undefined; readonly nth: number }
+  | { readonly on: 'timer'; readonly nth: number }
+  | { readonly on: 'point'; readonly point: FaultPoint; readonly nth: number }
+  | { readonly on: 'time'; readonly ms: number }
+
+/** One fault. */
+export interface Fault {
+  readonly trigger: FaultTrigger
+  readonly action: FaultAction
+}
+
+/** Who obeys a fault. */
+export interface FaultTarget {
+  /** Obeys; the answer is the fate of the call that was the trigger. `worker` is whose call or timer it was; undefined = pick one. */
+  strike(fault: Fault, worker: string | undefined): Interception
+  schedule(delayMs: number, action: () => void): void
+}
+
+/** Calls whose loss hurts most come up more often. */
+const APIS: readonly (string | undefined)[] = [
+  undefined,
+  'EndTxn',
+  'EndTxn',
+  'EndTxn',
+  'InitProducerId',
+  'InitProducerId',
+  'AddPartitionsToTxn',
+  'AddOffsetsToTxn',
+  'TxnOffsetCommit',
+  'Produce',
+  'Produce',
+  'Fetch',
+  'Heartbeat',
+  'JoinGroup',
+  'SyncGroup',
+  'ListOffsets',
+  'Metadata',
+  'ListTransactions',
+  'DescribeTransactions',
+]
+
+function drawInterception(random: SeededRandom): Interception {
+  switch (random.integer(0, 5)) {
+    case 0:
+      return 'drop-request'
+    case 1:
+      return 'drop-response'
+    case 2:
+      return 'duplicate'
+    case 3:
+      return { duplicateAfterMs: random.pick([5, 50, 500, 5_000, 20_000]) }
+    case 4:
+      return { delayMs: random.pick([20, 200, 2_000, 12_000]) }
+    default:
+      return { responseDelayMs: random.pick([20, 200, 2_000, 12_000]) }
+  }
+}
+
+function drawAction(random: SeededRandom): FaultAction {
+  const kind = random.pick([
+    'crash',
+    'crash',
+    'crash',
+    'interception',
+    'interception',
+    'pause',
+    'stall',
+    'isolate',
+    'cluster',
+    'terminate',
+  ])
+  switch (kind) {
+    case 'crash':
+      return { kind: random.pick(['crash-before', 'crash-after']) }
+    case 'interception':
+      return { kind: 'interception', what: drawInterception(random) }
+    case 'pause':
+      return { kind: 'pause', ms: random.pick([500, 5_000, 12_000, 30_000, 70_000]) }
+    case 'stall':
+      return { kind: 'stall', ms: random.pick([200, 2_000, 15_000, 40_000]) }
+    case 'isolate':
+      return {
+        kind: 'isolate',
+        ms: random.pick([300, 3_000, 11_000, 25_000]),
+        connection: random.pick(['both', 'records', 'membership']),
+      }
+    case 'cluster':
+      return random.pick<FaultAction>([
+        { kind: 'move-leaders' },
+        { kind: 'move-coordinators', ms: random.pick([50, 500, 5_000]) },
+        { kind: 'restart-broker', ms: random.pick([100, 2_000, 15_000]) },
+      ])
+    default:
+      return { kind: 'terminate' }
+  }
+}
+
+function drawTrigger(random: SeededRandom, action: FaultAction): FaultTrigger {
+  // The fate of a call needs a call.
+  const on =
+    action.kind === 'interception' ? 'call' : random.pick(['call', 'call', 'timer', 'point', 'point', 'time'])
+  switch (on) {
+    case 'call': {
+      const api = random.pick(APIS)
+      return { on, api, nth: random.integer(1, api === undefined ? 300 : random.pick([1, 3, 12])) }
+    }
+    case 'timer':
+      return { on, nth: random.integer(1, random.pick([20, 200, 1_000])) }
+    case 'point':
+      return { on, point: random.pick(FAULT_POINTS), nth: random.integer(1, random.pick([1, 4, 10])) }
+    default:
+      return { on: 'time', ms: random.integer(0, random.pick([50, 1_000, 10_000])) }
+  }
+}
+
+/** Draws the faults of a run. */
+export function drawFaults(random: SeededRandom, count: number): Fault[] {
+  return Array.from({ length: count }, () => {
+    const action = drawAction(random)
+    return { trigger: drawTrigger(random, action), action }
+  })
+}
+
+/** The faults of one run, in order. */
+export class FaultPlan {
+  readonly #faults: Fault[]
+  readonly #target: FaultTarget
+  readonly #random: SeededRandom
+  #noise: number
+  #seen = 0
+
+  constructor(options: {
+    readonly faults: readonly Fault[]
+    readonly noise: number
+    readonly random: SeededRandom
+    readonly target: FaultTarget
+  }) {
+    this.#faults = [...options.faults]
+    this.#noise = options.noise
+    this.#random = options.random
+    this.#target = options.target
+    this.#arm()
+  }
+
+  /** Faults that have not struck yet. */
+  get left(): number {
+    return this.#faults.length
+  }
+
+  /** From now on the world is kind: what is left to happen must come to its end. */
+  calm(): void {
+    this.#faults.length = 0
+    this.#noise = 0
+  }
+
+  /** A worker sends a call: its fate. */
+  onCall(worker: string, call: SimulatedCall): Interception {
+    const trigger = this.#faults[0]?.trigger
+    if (
+      trigger?.on === 'call' &&
+      (trigger.api === undefined || trigger.api === call.api) &&
+      ++this.#seen === trigger.nth
+    )
+      return this.#strike(worker)
+    if (this.#noise > 0 && this.#random.chance(this.#noise)) return drawInterception(this.#random)
+    return 'pass'
+  }
+
+  /** A timer of a worker is due. */
+  onTimer(worker: string): void {
+    const trigger = this.#faults[0]?.trigger
+    if (trigger?.on === 'timer' && ++this.#seen === trigger.nth) this.#strike(worker)
+  }
+
+  /** A worker comes by a fault point. */
+  onPoint(worker: string, point: FaultPoint): void {
+    const trigger = this.#faults[0]?.trigger
+    if (trigger?.on === 'point' && trigger.point === point && ++this.#seen === trigger.nth)
+      this.#strike(worker)
+  }
+
+  #strike(worker: string | undefined): Interception {
+    const fault = this.#faults.shift()!
+    const fate = this.#target.strike(fault, worker)
+    this.#arm()
+    return fate
+  }
+
+  #arm(): void {
+    this.#seen = 0
+    const next = this.#faults[0]
+    if (next?.trigger.on !== 'time') return
+    this.#target.schedule(next.trigger.ms, () => {
+      if (this.#faults[0] === next) this.#strike(undefined)
+    })
+  }
+}

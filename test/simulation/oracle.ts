@@ -1,0 +1,68 @@
+/** Compares the output of a simulated job with what it must be. */
+import type { Origin, SeenRecord } from '../../src/testing/simulation-invariants.ts'
+
+interface Made {
+  readonly from: Origin
+}
+
+const canonical = (value: unknown): string =>
+  JSON.stringify(value, (_key, part: unknown) =>
+    typeof part === 'object' && part !== null && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  )
+
+function counts(values: Iterable<string>): Map<string, number> {
+  const result = new Map<string, number>()
+  for (const value of values) result.set(value, (result.get(value) ?? 0) + 1)
+  return result
+}
+
+/** Records that are missing, too many, or other than expected; order does not count. */
+export function difference(topic: string, expected: readonly Made[], actual: readonly Made[]): string[] {
+  const wanted = counts(expected.map(canonical))
+  const found = counts(actual.map(canonical))
+  const missing = [...wanted]
+    .filter(([value, count]) => (found.get(value) ?? 0) < count)
+    .map(([value]) => value)
+  const surplus = [...found]
+    .filter(([value, count]) => (wanted.get(value) ?? 0) < count)
+    .map(([value]) => value)
+  const say = (what: string, list: readonly string[]): string[] =>
+    list.length === 0 ? [] : [`${topic}: ${list.length} records ${what}, e.g. ${list[0]}`]
+  return [...say('are missing', missing), ...say('are too many', surplus)]
+}
+
+/** The same by origin alone. */
+export function describeFirst(topic: string, expected: readonly Made[], actual: readonly Made[]): string[] {
+  const origin = ({ from }: Made): Made => ({ from })
+  return difference(topic, expected.map(origin), actual.map(origin))
+}
+
+/**
+ * Running totals of each key: counts are 1, 2, 3, … in the order of the log, each sum is the one before plus the record's amount, and
+ * records of one partition come in its order.
+ */
+export function perKeyCounts(
+  topic: string,
+  records: readonly SeenRecord[],
+  amounts: ReadonlyMap<string, number>,
+): string[] {
+  const last = new Map<string, { count: number; sum: number; offsets: Map<string, number> }>()
+  const inOrder = [...records].sort((a, b) => a.partition - b.partition || (a.offset < b.offset ? -1 : 1))
+  for (const { value } of inOrder) {
+    const { key, count, sum, from } = value as { key: string; count: number; sum: number; from: Origin }
+    const before = last.get(key) ?? { count: 0, sum: 0, offsets: new Map<string, number>() }
+    const where = `${topic}: key ${key}`
+    if (count !== before.count + 1) return [`${where}: count ${count} follows ${before.count}`]
+    const amount = amounts.get(JSON.stringify(from)) ?? Number.NaN
+    if (sum !== before.sum + amount)
+      return [`${where}: sum ${sum} at count ${count}; ${before.sum} + ${amount} was expected`]
+    const split = `${from.topic}/${from.partition}`
+    const earlier = before.offsets.get(split) ?? -1
+    if (from.offset <= earlier) return [`${where}: offset ${from.offset} of ${split} comes after ${earlier}`]
+    before.offsets.set(split, from.offset)
+    last.set(key, { count, sum, offsets: before.offsets })
+  }
+  return []
+}

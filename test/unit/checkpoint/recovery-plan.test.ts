@@ -1,0 +1,112 @@
+import { describe, expect, test } from '@jest/globals'
+import type { JobRecord, RecoveryFacts } from '../../../src/checkpoint/checkpoint-store.ts'
+import type { CompletedCheckpoint } from '../../../src/checkpoint/completed-checkpoint.ts'
+import { planRecovery } from '../../../src/checkpoint/recovery-plan.ts'
+
+function checkpoint(n: number, committables: readonly unknown[] = []): CompletedCheckpoint {
+  return {
+    format: 1,
+    run: 'old',
+    attempt: 3,
+    n,
+    kind: 'checkpoint',
+    triggeredAt: 0,
+    completedAt: 0,
+    operators: [],
+    states: [{ uid: 'sink', subtask: 0, committables }],
+    confirmed: n - 1,
+    stateBytes: 0,
+  }
+}
+
+function facts(change: Partial<RecoveryFacts> = {}): RecoveryFacts {
+  return {
+    attempt: { run: 'old', attempt: 3, incarnation: 'i', startedAt: 0, fingerprint: 'f', sinks: [] },
+    job: undefined,
+    completed: [checkpoint(4), checkpoint(5)],
+    confirmed: 5,
+    acceptedLost: [],
+    ...change,
+  }
+}
+
+const end = (status: JobRecord['status'], run = 'old'): JobRecord => ({ run, status, at: 0 })
+const plain = { fresh: false, newRun: 'new' }
+const fresh = { fresh: true, newRun: 'new' }
+
+describe('recovery plan', () => {
+  test('without any record a run starts, as attempt 1', () => {
+    const nothing = facts({ attempt: undefined, completed: [], confirmed: -1 })
+    for (const request of [plain, fresh])
+      expect(planRecovery(nothing, request)).toEqual({
+        type: 'start',
+        run: 'new',
+        attempt: 1,
+        commitAgain: undefined,
+      })
+  })
+
+  test('after a crash the latest completed checkpoint is resumed under the same run, as the next attempt', () => {
+    expect(planRecovery(facts(), plain)).toEqual({
+      type: 'resume',
+      run: 'old',
+      attempt: 4,
+      checkpoint: checkpoint(5),
+      commitAgain: undefined,
+    })
+  })
+
+  test.each(['FAILED', 'SUSPENDED'] as const)('a run that is %s is resumed', (status) => {
+    expect(planRecovery(facts({ job: end(status) }), plain)).toMatchObject({ type: 'resume', run: 'old' })
+  })
+
+  test.each(['FINISHED', 'CANCELED'] as const)('a run that is %s is not replayed, and the plan says so', (status) => {
+    expect(planRecovery(facts({ job: end(status) }), plain)).toEqual({
+      type: 'ended',
+      status,
+      message: expect.stringContaining('--fresh'),
+    })
+    expect(planRecovery(facts({ job: end(status) }), fresh)).toMatchObject({ type: 'start', run: 'new', attempt: 4 })
+  })
+
+  test('the end of an earlier run is history', () => {
+    expect(planRecovery(facts({ job: end('FINISHED', 'older') }), plain)).toMatchObject({ type: 'resume' })
+  })
+
+  test('a crash before checkpoint 0 begins the run again under its own name', () => {
+    expect(planRecovery(facts({ completed: [], confirmed: -1 }), plain)).toMatchObject({
+      type: 'start',
+      run: 'old',
+      attempt: 4,
+    })
+  })
+
+  test('unconfirmed commits of the latest checkpoint are made again, with a permit that knows what is confirmed', () => {
+    const plan = planRecovery(facts({ confirmed: 4 }), plain)
+    expect(plan).toMatchObject({
+      type: 'resume',
+      commitAgain: { permit: { checkpointId: 5, confirmed: 4 }, checkpoint: { n: 5 } },
+    })
+  })
+
+  test('a fresh run finishes the commits of the old one first', () => {
+    expect(planRecovery(facts({ confirmed: 4 }), fresh)).toMatchObject({
+      type: 'start',
+      run: 'new',
+      commitAgain: { permit: { checkpointId: 5, confirmed: 4 } },
+    })
+  })
+
+  test('what was given up is not committed again, but a later transaction of the same id is', () => {
+    const lost = { transactionalId: 't', producerId: '1', producerEpoch: 2 }
+    const later = { ...lost, producerEpoch: 3 }
+    const plan = planRecovery(
+      facts({ completed: [checkpoint(5, [lost, later])], confirmed: 4, acceptedLost: ['t:1:2'] }),
+      plain,
+    )
+    expect(plan).toMatchObject({
+      checkpoint: { states: [{ committables: [lost, later] }] },
+      commitAgain: { checkpoint: { states: [{ committables: [later] }] } },
+    })
+  })
+})
