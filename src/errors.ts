@@ -76,6 +76,11 @@ export const ERROR_CODES = {
     retriable: false,
     remedy: 'Return a string, number, bigint, boolean, bytes, or an array of these from the key selector.',
   },
+  MILLRACE_MISSING_TIMESTAMP: {
+    fault: 'user',
+    retriable: false,
+    remedy: 'Give the source a WatermarkStrategy with a timestamp assigner, or use processing-time windows.',
+  },
   MILLRACE_INVALID_STATE_VALUE: {
     fault: 'user',
     retriable: false,

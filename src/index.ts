@@ -18,6 +18,7 @@ registerJobExecutor(async () => {
 export { BroadcastStream } from './api/broadcast-stream.ts'
 export { CheckpointConfig } from './api/checkpoint-config.ts'
 export {
+  AllWindowedStream,
   BroadcastConnectedStream,
   ConnectedStreams,
   DataStream,
@@ -26,12 +27,14 @@ export {
   KeyedConnectedStreams,
   KeyedStream,
   SingleOutputStreamOperator,
+  WindowedStream,
 } from './api/data-stream.ts'
 export { DataStreamSink } from './api/data-stream-sink.ts'
 export { type StateBackendName, StreamExecutionEnvironment } from './api/environment.ts'
 export type { JobClient, JobExecutionResult } from './api/job-client.ts'
 export { type ExponentialDelayOptions, RestartStrategies } from './api/restart-strategies.ts'
 export type { ConfigValue } from './api/settings.ts'
+export type { WindowReduce } from './api/window-specs.ts'
 // Connectors and serdes.
 export { type CollectSink, collectSink } from './connectors/collect-sink.ts'
 export { type PrintSinkOptions, printSink } from './connectors/print-sink.ts'
@@ -116,6 +119,57 @@ export {
   type WatermarkOutput,
   WatermarkStrategy,
 } from './core/time/watermarks.ts'
+// Windows.
+export {
+  GlobalWindows,
+  SlidingEventTimeWindows,
+  SlidingProcessingTimeWindows,
+  TumblingEventTimeWindows,
+  TumblingProcessingTimeWindows,
+} from './core/windows/assigners.ts'
+export {
+  CalendarEventTimeWindows,
+  type CalendarOptions,
+  type CalendarUnit,
+  type WeekDay,
+} from './core/windows/calendar-assigner.ts'
+export {
+  CountEvictor,
+  DeltaEvictor,
+  Evictor,
+  type EvictorContext,
+  type EvictorOptions,
+  TimeEvictor,
+  type TimestampedValue,
+} from './core/windows/evictors.ts'
+export {
+  EventTimeSessionWindows,
+  ProcessingTimeSessionWindows,
+  type SessionGap,
+} from './core/windows/session-assigners.ts'
+export { GlobalWindow, TimeWindow, type Window } from './core/windows/time-window.ts'
+export { type OnMergeContext, Trigger, type TriggerContext, TriggerResult } from './core/windows/trigger.ts'
+export {
+  ContinuousEventTimeTrigger,
+  ContinuousProcessingTimeTrigger,
+  CountTrigger,
+  type DeltaFunction,
+  DeltaTrigger,
+  EventTimeTrigger,
+  NeverTrigger,
+  ProcessingTimeTrigger,
+  PurgingTrigger,
+} from './core/windows/triggers.ts'
+export { WindowAssigner, type WindowAssignerContext } from './core/windows/window-assigner.ts'
+export {
+  type AllWindowFunction,
+  type ProcessAllWindow,
+  ProcessAllWindowFunction,
+  type ProcessWindow,
+  type ProcessWindowContext,
+  ProcessWindowFunction,
+  type WindowFunction,
+} from './core/windows/window-function.ts'
 // Errors.
 export {
   ConfigError,

@@ -2,6 +2,7 @@
  * Streams as a job is written with them. Each method adds to the graph and returns the next stream; nothing runs before `execute`.
  *
  *   DataStream ──keyBy──▶ KeyedStream ──connect──▶ KeyedConnectedStreams
+ *       │                     └──window──▶ WindowedStream (windowAll ─▶ AllWindowedStream)
  *       │ ▲                   │                          │
  *       │ └── SingleOutputStreamOperator ◀── map, process, reduce, …
  *       ├──connect──▶ ConnectedStreams ──keyBy──▶ KeyedConnectedStreams
@@ -26,10 +27,23 @@ import { graphError } from '../core/graph/graph-checks.ts'
 import type { Parallelism, Partitioner, StreamNode } from '../core/graph/stream-graph.ts'
 import type { BroadcastProcessFunctionLike } from '../core/operators/broadcast.ts'
 import type { CoFlatMapFunction, CoMapFunction } from '../core/operators/co-process.ts'
+import type { FieldAggregateKind } from '../core/operators/field-aggregate.ts'
 import type { ReduceFunctionOrObject } from '../core/operators/reduce.ts'
 import type { OutputTag } from '../core/output-tag.ts'
-import type { Key, MapStateDescriptor } from '../core/state.ts'
+import type { AggregateFunction, Key, MapStateDescriptor } from '../core/state.ts'
 import type { WatermarkStrategy } from '../core/time/watermarks.ts'
+import { GlobalWindows } from '../core/windows/assigners.ts'
+import { CountEvictor, type Evictor } from '../core/windows/evictors.ts'
+import type { GlobalWindow, Window } from '../core/windows/time-window.ts'
+import type { Trigger } from '../core/windows/trigger.ts'
+import { CountTrigger, PurgingTrigger } from '../core/windows/triggers.ts'
+import type { WindowAssigner } from '../core/windows/window-assigner.ts'
+import type {
+  AllWindowFunction,
+  ProcessAllWindow,
+  ProcessWindow,
+  WindowFunction,
+} from '../core/windows/window-function.ts'
 import { BroadcastStream } from './broadcast-stream.ts'
 import { builtInConnectors } from './built-in-connectors.ts'
 import { collectedValues, firstValues } from './collected-values.ts'
@@ -38,9 +52,13 @@ import type { OperatorSpec, StreamContext, StreamInput } from './graph-builder.t
 import type { FieldArgument, KeyMatch, Numeric, Ordered, WidenedKey } from './key-typing.ts'
 import * as settings from './node-settings.ts'
 import * as specs from './operator-specs.ts'
+import { type WindowReduce, WindowSettings } from './window-specs.ts'
 
 /** Values that `executeAndCollect` keeps for its reader before the job waits. */
 const COLLECT_ROOM = 100_000
+
+/** The key of all values where there are no keys. */
+const ONE_KEY = (): number => 0
 
 /** A stream of `T`: the output of one operator, or a union of several. */
 export class DataStream<T> {
@@ -93,6 +111,14 @@ export class DataStream<T> {
    */
   keyBy<K extends Key>(keyOf: KeySelector<T, K>): KeyedStream<T, K> {
     return new KeyedStream(this.context, this.partitioned({ kind: 'hash', keyOf }), keyOf)
+  }
+
+  /**
+   * Windows over the whole stream, without keys. One subtask does all the work: group by a key where there is one.
+   * @example orders.windowAll(TumblingEventTimeWindows.of(60_000)).sum('amount')
+   */
+  windowAll<W extends Window>(assigner: WindowAssigner<T, W>): AllWindowedStream<T, W> {
+    return new AllWindowedStream(this.keyBy(ONE_KEY), assigner)
   }
 
   /** All values of this stream and the others, in no particular order. */
@@ -326,6 +352,32 @@ export class KeyedStream<T, K extends Key> extends DataStream<T> {
     return this.transform(specs.aggregate('maxBy', field[0], this.keyOf))
   }
 
+  /**
+   * Groups the values of each key into windows.
+   * @example orders.keyBy(o => o.user).window(TumblingEventTimeWindows.of(10_000)).sum('amount')
+   */
+  window<W extends Window>(assigner: WindowAssigner<T, W>): WindowedStream<T, K, W> {
+    return new WindowedStream(this, assigner)
+  }
+
+  /** Windows of `size` values of a key; with a slide, of the last `size` values, every `slide` values. */
+  countWindow(size: number, slide?: number): WindowedStream<T, K, GlobalWindow> {
+    const windows = this.window(GlobalWindows.create())
+    return slide === undefined
+      ? windows.trigger(PurgingTrigger.of(CountTrigger.of(size)))
+      : windows.evictor(CountEvictor.of(size)).trigger(CountTrigger.of(slide))
+  }
+
+  /** @internal Adds an operator behind this stream that only has one subtask. */
+  single<R>(spec: OperatorSpec): SingleOutputStreamOperator<R> {
+    return this.with<R>(spec).setParallelism(1).setMaxParallelism(1)
+  }
+
+  /** @internal Adds an operator behind this stream. */
+  with<R>(spec: OperatorSpec): SingleOutputStreamOperator<R> {
+    return this.transform(spec)
+  }
+
   /** With another keyed stream: both share keyed state. With a broadcast stream: each key sees its state. */
   override connect<B>(other: BroadcastStream<B>): KeyedBroadcastConnectedStream<T, B, K>
   override connect<U, UK extends WidenedKey<K>>(other: KeyedStream<U, UK>): KeyedConnectedStreams<T, U, K>
@@ -336,6 +388,168 @@ export class KeyedStream<T, K extends Key> extends DataStream<T> {
     if (other instanceof BroadcastStream) return new KeyedBroadcastConnectedStream(this, other)
     if (other instanceof KeyedStream) return new KeyedConnectedStreams<T, any, K>(this, other)
     return super.connect(other)
+  }
+}
+
+/** What windowed streams with and without keys have in common. Each setter returns the same stream. */
+abstract class AnyWindowedStream<T, W extends Window> {
+  /** @internal */
+  protected readonly settings: WindowSettings
+  declare readonly __window?: W
+
+  /** @internal */
+  constructor(settings: WindowSettings) {
+    this.settings = settings
+  }
+
+  /** When the window function runs, in place of the trigger that comes with the windows. */
+  trigger(trigger: Trigger<T, W>): this {
+    this.settings.setTrigger(trigger)
+    return this
+  }
+  /** Which elements the window function sees. The window then keeps all its elements, also for reduce and aggregate. */
+  evictor(evictor: Evictor<T, W>): this {
+    this.settings.setEvictor(evictor)
+    return this
+  }
+  /** A window is kept for `ms` after its end; each record that comes meanwhile makes it fire again. Default 0. */
+  allowedLateness(ms: number): this {
+    this.settings.setAllowedLateness(ms)
+    return this
+  }
+  /** Late records go to this side output of the result; otherwise they are dropped and counted (`late_records_dropped`). */
+  sideOutputLateData(tag: OutputTag<T>): this {
+    this.settings.setLateTag(tag)
+    return this
+  }
+
+  /** Sum of a numeric field of each window; the other fields are those of its first value. A stream of numbers needs no field. */
+  sum(...field: FieldArgument<T, Numeric>): SingleOutputStreamOperator<T> {
+    return this.ofField('sum', field[0])
+  }
+  /** Minimum of a field of each window; the other fields are those of its first value. */
+  min(...field: FieldArgument<T, Ordered>): SingleOutputStreamOperator<T> {
+    return this.ofField('min', field[0])
+  }
+  /** Maximum of a field of each window; the other fields are those of its first value. */
+  max(...field: FieldArgument<T, Ordered>): SingleOutputStreamOperator<T> {
+    return this.ofField('max', field[0])
+  }
+  /** The value with the smallest field of each window; the earlier one if two are equal. */
+  minBy(...field: FieldArgument<T, Ordered>): SingleOutputStreamOperator<T> {
+    return this.ofField('minBy', field[0])
+  }
+  /** The value with the largest field of each window; the earlier one if two are equal. */
+  maxBy(...field: FieldArgument<T, Ordered>): SingleOutputStreamOperator<T> {
+    return this.ofField('maxBy', field[0])
+  }
+
+  /** @internal */
+  protected abstract add<R>(spec: OperatorSpec): SingleOutputStreamOperator<R>
+
+  private ofField(
+    kind: FieldAggregateKind,
+    field: string | number | undefined,
+  ): SingleOutputStreamOperator<T> {
+    return this.add(this.settings.fieldAggregate(kind, field))
+  }
+}
+
+/** The windows of each key of a stream. */
+export class WindowedStream<T, K extends Key, W extends Window> extends AnyWindowedStream<T, W> {
+  readonly #stream: KeyedStream<T, K>
+
+  /** @internal */
+  constructor(stream: KeyedStream<T, K>, assigner: WindowAssigner<T, W>) {
+    super(new WindowSettings(assigner, stream.keyOf, true))
+    this.#stream = stream
+  }
+
+  /**
+   * Keeps one accumulator for each window; with a process window function, that gets the result and the window.
+   * @example
+   * orders.keyBy(o => o.user).window(TumblingEventTimeWindows.of(10_000)).aggregate({
+   *   createAccumulator: () => 0, add: (order, sum) => sum + order.amount, getResult: sum => sum, merge: (a, b) => a + b,
+   * })
+   */
+  aggregate<ACC, R>(f: AggregateFunction<T, ACC, R>): SingleOutputStreamOperator<R>
+  aggregate<ACC, V, R>(
+    f: AggregateFunction<T, ACC, V>,
+    process: ProcessWindow<V, R, K, W>,
+  ): SingleOutputStreamOperator<R>
+  aggregate(
+    f: AggregateFunction<T, any, any>,
+    process?: ProcessWindow<any, any, K, W>,
+  ): SingleOutputStreamOperator<any> {
+    return this.add(this.settings.aggregate(f, process))
+  }
+
+  /** Keeps one combined value for each window; with a process window function, that gets the value and the window. */
+  reduce(f: WindowReduce<T>): SingleOutputStreamOperator<T>
+  reduce<R>(f: WindowReduce<T>, process: ProcessWindow<T, R, K, W>): SingleOutputStreamOperator<R>
+  reduce(f: WindowReduce<T>, process?: ProcessWindow<T, any, K, W>): SingleOutputStreamOperator<any> {
+    return this.add(this.settings.reduce(f, process))
+  }
+
+  /** Keeps all values of each window and gives them to a process window function when the window fires. */
+  process<R>(f: ProcessWindow<T, R, K, W>): SingleOutputStreamOperator<R> {
+    return this.add(this.settings.process(f))
+  }
+
+  /** `process` in short: key, window, values, collector. */
+  apply<R>(f: WindowFunction<T, R, K, W>): SingleOutputStreamOperator<R> {
+    return this.add(this.settings.apply(f))
+  }
+
+  /** @internal */
+  protected override add<R>(spec: OperatorSpec): SingleOutputStreamOperator<R> {
+    return this.#stream.with(spec)
+  }
+}
+
+/** The windows of a whole stream. Parallelism is 1. */
+export class AllWindowedStream<T, W extends Window> extends AnyWindowedStream<T, W> {
+  readonly #stream: KeyedStream<T, number>
+
+  /** @internal */
+  constructor(stream: KeyedStream<T, number>, assigner: WindowAssigner<T, W>) {
+    super(new WindowSettings(assigner, stream.keyOf, false))
+    this.#stream = stream
+  }
+
+  /** Keeps one accumulator for each window; with a process window function, that gets the result and the window. */
+  aggregate<ACC, R>(f: AggregateFunction<T, ACC, R>): SingleOutputStreamOperator<R>
+  aggregate<ACC, V, R>(
+    f: AggregateFunction<T, ACC, V>,
+    process: ProcessAllWindow<V, R, W>,
+  ): SingleOutputStreamOperator<R>
+  aggregate(
+    f: AggregateFunction<T, any, any>,
+    process?: ProcessAllWindow<any, any, W>,
+  ): SingleOutputStreamOperator<any> {
+    return this.add(this.settings.aggregate(f, process))
+  }
+
+  /** Keeps one combined value for each window; with a process window function, that gets the value and the window. */
+  reduce(f: WindowReduce<T>): SingleOutputStreamOperator<T>
+  reduce<R>(f: WindowReduce<T>, process: ProcessAllWindow<T, R, W>): SingleOutputStreamOperator<R>
+  reduce(f: WindowReduce<T>, process?: ProcessAllWindow<T, any, W>): SingleOutputStreamOperator<any> {
+    return this.add(this.settings.reduce(f, process))
+  }
+
+  /** Keeps all values of each window and gives them to a process window function when the window fires. */
+  process<R>(f: ProcessAllWindow<T, R, W>): SingleOutputStreamOperator<R> {
+    return this.add(this.settings.process(f))
+  }
+
+  /** `process` in short: window, values, collector. */
+  apply<R>(f: AllWindowFunction<T, R, W>): SingleOutputStreamOperator<R> {
+    return this.add(this.settings.apply(f))
+  }
+
+  /** @internal */
+  protected override add<R>(spec: OperatorSpec): SingleOutputStreamOperator<R> {
+    return this.#stream.single(spec)
   }
 }
 

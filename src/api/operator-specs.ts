@@ -26,16 +26,13 @@ import {
   coProcessOperator,
   keyedCoProcessOperator,
 } from '../core/operators/co-process.ts'
+import type { FieldAggregateKind } from '../core/operators/field-aggregate.ts'
 import { filterOperator, flatMapOperator, mapOperator } from '../core/operators/map.ts'
 import { keyedProcessOperator, processOperator } from '../core/operators/process.ts'
 import {
-  maxByOperator,
-  maxOperator,
-  minByOperator,
-  minOperator,
+  fieldAggregateOperator,
   type ReduceFunctionOrObject,
   reduceOperator,
-  sumOperator,
 } from '../core/operators/reduce.ts'
 import type { OperatorFactory } from '../core/operators/stream-operator.ts'
 import { timestampsAndWatermarksOperator } from '../core/operators/timestamps.ts'
@@ -90,22 +87,14 @@ export function reduce(f: ReduceFunctionOrObject<any>, keyOf: KeySelector<any, K
   return keyed('reduce', reduceOperator(f, keyOf), [keyOf])
 }
 
-const AGGREGATES = {
-  sum: sumOperator,
-  min: minOperator,
-  max: maxOperator,
-  minBy: minByOperator,
-  maxBy: maxByOperator,
-} as const
-
 /** Running aggregate of a field; no field = the values themselves. */
 export function aggregate(
-  kind: keyof typeof AGGREGATES,
+  kind: FieldAggregateKind,
   field: string | number | undefined,
   keyOf: KeySelector<any, Key>,
 ): OperatorSpec {
   return {
-    ...keyed(kind, AGGREGATES[kind](field, keyOf), [keyOf]),
+    ...keyed(kind, fieldAggregateOperator(kind, field, keyOf), [keyOf]),
     name: field === undefined ? kind : `${kind}(${field})`,
   }
 }
@@ -221,7 +210,7 @@ function checkNeedsNoKey(f: object, keyedFunction: abstract new () => object): v
 }
 
 /** A function, or an object with `methods`. @throws GraphError when the job is built, not with the first record. */
-function checkCallable(method: string, f: unknown, methods: readonly string[]): void {
+export function checkCallable(method: string, f: unknown, methods: readonly string[]): void {
   if (typeof f === 'function' && !isClass(f)) return
   if (typeof f === 'function')
     throw new GraphError(
@@ -232,7 +221,8 @@ function checkCallable(method: string, f: unknown, methods: readonly string[]): 
   else throw new GraphError('MILLRACE_INVALID_GRAPH', `${method}() needs a function, not ${titleOf(f)}`)
 }
 
-function checkMethods(method: string, f: unknown, methods: readonly string[]): void {
+/** An object with `methods`. @throws GraphError */
+export function checkMethods(method: string, f: unknown, methods: readonly string[]): void {
   if (typeof f === 'function' && isClass(f)) checkCallable(method, f, methods)
   for (const name of methods)
     if (typeof (f as Record<string, unknown> | null | undefined)?.[name] !== 'function')

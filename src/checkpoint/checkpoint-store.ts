@@ -62,13 +62,20 @@ export interface CheckpointStore {
   takeOver(): Promise<RecoveryFacts>
   /** Durable attempt-started (step 5). */
   startAttempt(record: AttemptRecord): Promise<void>
+  /** A commit point is likely to come soon: what can be done before its content is known is begun. Never fails. */
+  prepareCommitPoint?(groupIds: readonly string[]): void
   /** One fenced transaction: completed(n), what rides with it, and the sources' group offsets. Never throws for a lost connection: that is 'unknown'. */
-  commitPoint(checkpoint: CompletedCheckpoint, offsets: readonly GroupOffset[]): Promise<CommitPointOutcome>
+  commitPoint(
+    checkpoint: CompletedCheckpoint,
+    offsets: readonly GroupOffset[],
+    /** Completed checkpoints of the run that are forgotten in the same transaction. */
+    forget?: readonly number[],
+  ): Promise<CommitPointOutcome>
   /** Durable confirmed(n), with the end of the run if this is its last act. */
   writeConfirmed(run: string, n: number, end?: JobRecord): Promise<void>
   writeEnd(end: JobRecord): Promise<void>
   acceptLost(transactions: readonly string[]): Promise<void>
-  /** Forgets completed(n). Its blobs are discarded by the caller first. */
+  /** Forgets completed(n). Its blobs are discarded by the caller afterwards. */
   forget(run: string, n: number): Promise<void>
   close(): Promise<void>
 }

@@ -94,7 +94,8 @@ export function decodeCheckpoint(text: string, where: string): CompletedCheckpoi
 export function committableName(committable: unknown): string | undefined {
   if (typeof committable !== 'object' || committable === null) return undefined
   const { transactionalId, producerId, producerEpoch } = committable as Record<string, unknown>
-  if (typeof transactionalId !== 'string' || producerId === undefined || producerEpoch === undefined) return undefined
+  if (typeof transactionalId !== 'string' || producerId === undefined || producerEpoch === undefined)
+    return undefined
   return `${transactionalId}:${producerId}:${producerEpoch}`
 }
 

@@ -28,6 +28,8 @@ import { coordinatorId, jobTopic } from './transactional-id.ts'
 
 /** How long an EndTxn of the commit point is repeated before its outcome counts as unknown. */
 const END_TIMEOUT_MS = 30_000
+/** A prepared transaction that was not used for this long is ended: well below the time-out of the broker. */
+const MAX_PREPARED_MS = 20_000
 /** The coordinator's transactions last some ms; a dead leader's open one must not hold its successor up for long. */
 const TRANSACTION_TIMEOUT_MS = 60_000
 
@@ -165,11 +167,38 @@ export class JobTopics implements CheckpointStore, HealingLog {
     ])
   }
 
-  commitPoint(checkpoint: CompletedCheckpoint, offsets: readonly GroupOffset[]): Promise<CommitPointOutcome> {
+  commitPoint(
+    checkpoint: CompletedCheckpoint,
+    offsets: readonly GroupOffset[],
+    forget: readonly number[] = [],
+  ): Promise<CommitPointOutcome> {
     const entries: LogEntry[] = [
       { key: `completed/${checkpoint.run}/${checkpoint.n}`, value: encodeCheckpoint(checkpoint) },
+      ...forget.map((n) => ({ key: `completed/${checkpoint.run}/${n}`, value: null })),
     ]
     return this.#transact(entries, offsets)
+  }
+
+  prepareCommitPoint(groupIds: readonly string[]): void {
+    const producer = this.#producer
+    if (producer === undefined) return
+    const prepared = this.#queue.then(async () => {
+      if (this.#producer !== producer || producer.openFor() > 0) return
+      await producer.open(groupIds)
+      // A checkpoint that never comes to its commit point must not leave a transaction to the broker's time-out.
+      this.#options.world.timers.schedule(MAX_PREPARED_MS, () => this.#dropPrepared(producer), true)
+    })
+    // What failed here fails again, and is told, when the commit point is written.
+    this.#queue = prepared.catch(() => undefined)
+  }
+
+  #dropPrepared(producer: FencedProducer): void {
+    this.#queue = this.#queue.then(async () => {
+      if (this.#producer !== producer || producer.openFor() < MAX_PREPARED_MS) return
+      await producer.end('abort', END_TIMEOUT_MS).catch((error: unknown) => {
+        this.#options.world.logger.debug('could not end a prepared transaction that is not needed', { error })
+      })
+    })
   }
 
   writeConfirmed(run: string, n: number, end?: JobRecord): Promise<void> {
@@ -260,12 +289,19 @@ export class JobTopics implements CheckpointStore, HealingLog {
     if (producer === undefined) return { type: 'unknown', reason: this.#ended }
     const groups = Map.groupBy(offsets, (offset) => offset.groupId)
     try {
-      await producer.begin(entries, [...groups.keys()], rewritten)
-      for (const [groupId, own] of groups)
-        await producer.commitOffsets(
-          groupId,
-          own.map(({ topic, partition, offset }) => ({ topic, partition, offset })),
-        )
+      if (producer.openFor() > MAX_PREPARED_MS) await producer.end('abort', END_TIMEOUT_MS)
+      await producer.open([...groups.keys()], rewritten)
+      // Different logs: they are written at the same time. Both must have ended before anything is decided.
+      const written = await Promise.allSettled([
+        producer.write(entries, rewritten),
+        ...[...groups].map(([groupId, own]) =>
+          producer.commitOffsets(
+            groupId,
+            own.map(({ topic, partition, offset }) => ({ topic, partition, offset })),
+          ),
+        ),
+      ])
+      for (const result of written) if (result.status === 'rejected') throw result.reason
     } catch (error) {
       return this.#giveUp(producer, error)
     }

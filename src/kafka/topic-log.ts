@@ -140,6 +140,9 @@ export class FencedProducer {
   readonly #timeoutMs: number
   #identity: ProducerIdentity
   #sequence = 0
+  /** Partitions and groups of the open transaction. */
+  readonly #added = new Set<string>()
+  #openedAt: number | undefined
   /** A new epoch for the next transaction is on its way; an (id, epoch) never serves two transactions. */
   #renewing: Promise<void> | undefined
 
@@ -169,21 +172,36 @@ export class FencedProducer {
     return new FencedProducer(cluster, topic, world, timeoutMs, identity)
   }
 
-  /** Begins a transaction with these entries. Throws before anything is decided. */
-  async begin(
-    entries: readonly LogEntry[],
-    groupIds: readonly string[],
-    rewritten: readonly RewrittenBatch[] = [],
-  ): Promise<void> {
+  /**
+   * Adds partitions and groups to the transaction that is open, or begins one. What is in it already is not added again, so a commit point
+   * can be prepared while its checkpoint is still being taken. Throws before anything is decided.
+   */
+  async open(groupIds: readonly string[], rewritten: readonly RewrittenBatch[] = []): Promise<void> {
     // A renewal that failed stays: without a new epoch there is no next transaction.
     await this.#renewing
-    const identity = this.#identity
+    const wanted = [{ topic: this.#topic, partition: 0 }, ...partitionsOf(rewritten)]
+    const fresh = wanted.filter(({ topic, partition }) => !this.#added.has(`${topic}-${partition}`))
     // Both go to the transaction coordinator, which takes one change of a transaction at a time.
-    await this.#cluster.addPartitionsToTxn(identity, [
-      { topic: this.#topic, partition: 0 },
-      ...partitionsOf(rewritten),
-    ])
-    for (const groupId of groupIds) await this.#cluster.addOffsetsToTxn(identity, groupId)
+    if (fresh.length > 0) {
+      this.#openedAt ??= this.#world.clock.now()
+      await this.#cluster.addPartitionsToTxn(this.#identity, fresh)
+      for (const { topic, partition } of fresh) this.#added.add(`${topic}-${partition}`)
+    }
+    for (const groupId of groupIds) {
+      if (this.#added.has(`group ${groupId}`)) continue
+      await this.#cluster.addOffsetsToTxn(this.#identity, groupId)
+      this.#added.add(`group ${groupId}`)
+    }
+  }
+
+  /** Milliseconds since the open transaction was begun; 0 when none is open. */
+  openFor(): number {
+    return this.#openedAt === undefined ? 0 : this.#world.clock.now() - this.#openedAt
+  }
+
+  /** Writes into the open transaction. */
+  async write(entries: readonly LogEntry[], rewritten: readonly RewrittenBatch[] = []): Promise<void> {
+    const identity = this.#identity
     for (const batch of batchesOf(entries, this.#topic, this.#world.clock.now(), (count) =>
       this.#fields(count),
     ))
@@ -207,8 +225,10 @@ export class FencedProducer {
   /** EndTxn, repeated by the port. Throws what the broker answered. */
   async end(result: 'commit' | 'abort', timeoutMs: number): Promise<void> {
     await this.#cluster.endTxn(this.#identity, result, { timeoutMs })
+    this.#added.clear()
+    this.#openedAt = undefined
     this.#renewing = this.#renew()
-    // The error is thrown by the next `begin`.
+    // The error is thrown by the next `open`.
     this.#renewing.catch(() => undefined)
   }
 

@@ -38,6 +38,12 @@ export interface AbortOptions {
   readonly proveLeadership?: () => Promise<void>
 }
 
+/**
+ * What an id is expected to be that did not exist: the broker takes any holder for one that is new, and refuses this one, which nobody can
+ * be, when another leader made the id meanwhile.
+ */
+const NOBODY = { producerId: 0x7fff_ffff_ffff_ffffn, producerEpoch: 0 }
+
 /** Ids initialised at the same time: enough to hide latency, too few to press the coordinator. */
 const CONCURRENCY = 16
 
@@ -84,7 +90,7 @@ export class JobTransactions implements OutputTransactions {
     if (this.#ids.length === 0) return
     for (const described of await cluster.describeTransactions(this.#ids)) {
       if (described.errorCode === KafkaCode.NONE) this.#observed.set(described.transactionalId, described)
-      // Only an id that does not exist may be initialised without a compare-and-set: nobody can hold it.
+      // Only an id that does not exist may be initialised without knowing its holder.
       else if (described.errorCode !== KafkaCode.TRANSACTIONAL_ID_NOT_FOUND)
         throw new MillraceError(
           described.errorCode === KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -148,13 +154,21 @@ export class JobTransactions implements OutputTransactions {
     transactionTimeoutMs: number,
     before: DescribedTransaction | undefined,
   ): Promise<ProducerIdentity> {
+    const { cluster } = this.#options
     try {
-      return await this.#options.cluster.initProducerId({
+      if (before === undefined)
+        return await cluster.initProducerId({ transactionalId: id, transactionTimeoutMs, expected: NOBODY })
+      // Twice: the broker takes a compare-and-set with the epoch before the last one for a repeated question and answers with the present
+      // epoch. After one move only, a zombie's compare-and-set with what it holds would hand it the epoch of our own writer.
+      const { producerId, producerEpoch } = await cluster.initProducerId({
         transactionalId: id,
         transactionTimeoutMs,
-        ...(before === undefined
-          ? {}
-          : { expected: { producerId: before.producerId, producerEpoch: before.producerEpoch } }),
+        expected: { producerId: before.producerId, producerEpoch: before.producerEpoch },
+      })
+      return await cluster.initProducerId({
+        transactionalId: id,
+        transactionTimeoutMs,
+        expected: { producerId, producerEpoch },
       })
     } catch (error) {
       if (error instanceof KafkaError && error.brokerCode === KafkaCode.INVALID_TRANSACTION_TIMEOUT)

@@ -21,7 +21,7 @@ import {
 import type { CommitPermit, Committer, GroupOffset, Source } from '../core/connector.ts'
 import type { CheckpointKind } from '../core/element.ts'
 import type { TimerHandle, World } from '../core/ports.ts'
-import { isMillraceError, MillraceError } from '../errors.ts'
+import { MillraceError } from '../errors.ts'
 import type { FaultHook } from './fault-points.ts'
 import type { AttemptStorage, StateStorage } from './state-storage.ts'
 import type { Task } from './task.ts'
@@ -61,6 +61,10 @@ export class CheckpointDriver {
   readonly #timers = new Map<string, TimerHandle>()
   readonly #requests = new Map<string, Request>()
   readonly #retained = new Map<number, CompletedCheckpoint>()
+  /** Checkpoints that are not needed any more. */
+  readonly #forget: number[] = []
+  /** Source groups of the last commit point, for preparing the next. */
+  #groups: readonly string[] = []
   #closed = false
   /** Commits run in the order of their checkpoints. */
   #commits: Promise<void> = Promise.resolve()
@@ -165,6 +169,7 @@ export class CheckpointDriver {
       case 'Trigger':
         if (this.#closed) return
         for (const task of tasks) if (task.isSource) task.trigger(effect.n, effect.kind, effect.thenStop)
+        store.prepareCommitPoint?.(this.#groups)
         return
       case 'WriteCommitPoint':
         // Closed: it has not begun, so it never happens.
@@ -196,7 +201,8 @@ export class CheckpointDriver {
         return
       }
       case 'Discard':
-        this.#track(this.#discard(effect.n))
+        // Its record goes with the next commit point, its files after that: no record ever names what is gone.
+        this.#forget.push(effect.n)
         return
       case 'DiscardStates':
         this.#track(this.#discardStates(effect.states))
@@ -254,29 +260,24 @@ export class CheckpointDriver {
       confirmed,
       stateBytes: stateBytes(states),
     }
-    try {
-      await this.#options.attemptStorage.writeMetadata?.(n, Buffer.from(encodeCheckpoint(checkpoint)))
-    } catch (error) {
-      this.#handle({
-        type: 'CommitPointRefused',
-        n,
-        reason: `its metadata could not be written: ${error instanceof Error ? error.message : String(error)}`,
-        now: this.#now(),
-      })
-      return
-    }
+    const forgotten = this.#forget.splice(0)
     this.#options.fault?.('before-commit-point')
-    const outcome = await store.commitPoint(checkpoint, this.#groupOffsets(states))
+    const offsets = this.#groupOffsets(states)
+    const groups = [...new Set(offsets.map(({ groupId }) => groupId))]
+    const outcome = await store.commitPoint(checkpoint, offsets, forgotten)
     const now = this.#now()
     switch (outcome.type) {
       case 'written':
         this.#options.fault?.('after-commit-point')
         this.#retained.set(n, checkpoint)
+        this.#groups = groups
+        this.#track(this.#afterwards(checkpoint, forgotten))
         world.metrics.histogram('checkpoint_duration_ms').record(now - triggeredAt)
         this.#handle({ type: 'CommitPointWritten', n, now })
         this.#options.onCompleted(checkpoint)
         return
       case 'refused':
+        this.#forget.push(...forgotten)
         this.#handle({ type: 'CommitPointRefused', n, reason: outcome.reason, now })
         return
       case 'unknown':
@@ -319,18 +320,19 @@ export class CheckpointDriver {
     }
   }
 
-  async #discard(n: number): Promise<void> {
-    const checkpoint = this.#retained.get(n)
-    if (checkpoint === undefined) return
-    this.#retained.delete(n)
+  /** What follows a commit point, off its way: metadata for people beside the files, and the files of checkpoints that no record names. */
+  async #afterwards(checkpoint: CompletedCheckpoint, forgotten: readonly number[]): Promise<void> {
+    const { attemptStorage, storage, world } = this.#options
     try {
-      await discardCheckpoint(checkpoint, this.#options.storage, this.#options.store)
+      await attemptStorage.writeMetadata?.(checkpoint.n, Buffer.from(encodeCheckpoint(checkpoint)))
+      for (const n of forgotten) {
+        const old = this.#retained.get(n)
+        this.#retained.delete(n)
+        if (old !== undefined) await discardFiles(old, storage)
+      }
     } catch (error) {
-      // Somebody else leads: that must be known. Anything else leaves the checkpoint in the store, and the next attempt tries again.
-      if (isMillraceError(error) && error.code === 'MILLRACE_ATTEMPT_LOST') throw error
-      this.#options.world.logger.warn(`could not remove checkpoint ${n}, which is not needed any more`, {
-        error,
-      })
+      // The checkpoint itself is safe in the store; left-over files cost room.
+      world.logger.warn(`files around checkpoint ${checkpoint.n} could not be written or removed`, { error })
     }
   }
 }
@@ -384,15 +386,19 @@ function committerOf(
   )
 }
 
-/** Deletes what the checkpoint names, then the checkpoint itself. */
+/** Forgets the checkpoint, then deletes what it named. */
 export async function discardCheckpoint(
   checkpoint: CompletedCheckpoint,
   storage: StateStorage,
   store: CheckpointStore,
 ): Promise<void> {
+  await store.forget(checkpoint.run, checkpoint.n)
+  await discardFiles(checkpoint, storage)
+}
+
+async function discardFiles(checkpoint: CompletedCheckpoint, storage: StateStorage): Promise<void> {
   for (const handle of handlesOf(checkpoint)) await storage.discard(handle)
   await storage.discardMetadata?.(checkpoint.run, checkpoint.n)
-  await store.forget(checkpoint.run, checkpoint.n)
 }
 
 function stateBytes(states: readonly OperatorSubtaskState[]): number {

@@ -1,6 +1,7 @@
 /**
  * Checkpoint store of jobs without Kafka: on the heap of this process. Survives restarts of the attempt, not of the process.
  */
+
 import type { BlobStore } from '../checkpoint/checkpoint-storage.ts'
 import type {
   AttemptRecord,
@@ -10,6 +11,7 @@ import type {
   RecoveryFacts,
 } from '../checkpoint/checkpoint-store.ts'
 import type { CompletedCheckpoint } from '../checkpoint/completed-checkpoint.ts'
+import type { GroupOffset } from '../core/connector.ts'
 
 export class MemoryCheckpointStore implements CheckpointStore {
   readonly blobs: BlobStore
@@ -39,7 +41,12 @@ export class MemoryCheckpointStore implements CheckpointStore {
     this.#job = undefined
   }
 
-  async commitPoint(checkpoint: CompletedCheckpoint): Promise<CommitPointOutcome> {
+  async commitPoint(
+    checkpoint: CompletedCheckpoint,
+    _offsets: readonly GroupOffset[],
+    forget: readonly number[] = [],
+  ): Promise<CommitPointOutcome> {
+    this.#completed = this.#completed.filter((c) => c.run !== checkpoint.run || !forget.includes(c.n))
     this.#completed.push(checkpoint)
     this.#confirm(checkpoint.run, checkpoint.confirmed)
     return { type: 'written' }

@@ -108,6 +108,7 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
   private readonly time: VirtualTime
   private readonly state: StrictKeyedState | undefined
   private readonly options: HarnessOptions
+  private readonly metrics = new MetricRegistry()
   private wakeUpAt: number | undefined
   private failure: { readonly error: unknown } | undefined
   private busy = false
@@ -265,9 +266,17 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
   statuses(): readonly boolean[] {
     return this.output.statuses
   }
+  /** The operator's counter of that name. */
+  counter(name: string): number {
+    return this.metrics.total(name)
+  }
   /** Timers that wait. */
   timerCount(): number {
     return this.state?.timers().size ?? 0
+  }
+  /** Values that keyed state holds: one for each key, namespace and state. */
+  stateEntries(): number {
+    return this.state?.entries ?? 0
   }
   /** Keys that hold the named state. */
   keysOf(stateName: string): Key[] {
@@ -333,7 +342,7 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
       timers: this.time,
       random: new SeededRandom(1),
       logger: SILENT,
-      metrics: new MetricRegistry(),
+      metrics: this.metrics,
     }
   }
 

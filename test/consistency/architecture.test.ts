@@ -22,7 +22,9 @@ import {
 import { parseSource, ROOT, readSources, type SourceFile } from './source-file.ts'
 
 /** Files that may be longer than the limit, each with the reason why splitting it would make it harder to read. */
-const LONG_FILES: Readonly<Record<string, string>> = {}
+const LONG_FILES: Readonly<Record<string, string>> = {
+  'src/api/data-stream.ts': 'the types of streams refer to each other, and imports must not run in circles',
+}
 const LINE_LIMIT = 500
 
 const src = readSources('src')

@@ -9,7 +9,7 @@ import type { RecordVector } from '../element.ts'
 import type { RichFunction } from '../functions.ts'
 import { type ReduceFunction, type ValueState, ValueStateDescriptor } from '../state.ts'
 import { andThen, isThenable } from './continuation.ts'
-import { type AggregatedField, combineField, fieldOf, keepBest } from './field-aggregate.ts'
+import { type AggregatedField, type FieldAggregateKind, fieldAggregate } from './field-aggregate.ts'
 import { functionOperator } from './function-operator.ts'
 import { KeyedOperator } from './keyed-operator.ts'
 import type { KeyOf, OperatorFactory } from './stream-operator.ts'
@@ -23,45 +23,14 @@ export function reduceOperator<T>(fn: ReduceFunctionOrObject<T>, keyOf: KeyOf): 
   return functionOperator(fn, (copy) => new ReduceOperator(copy, keyOf, 'reduce'))
 }
 
-/** Adds up `field`; the other fields are those of the key's first record. */
-export function sumOperator(field: AggregatedField, keyOf: KeyOf): OperatorFactory {
-  const add = combineField(field, (a, b) => (a as number) + (b as number), 'number')
-  return () => new ReduceOperator(add, keyOf, 'sum', (first) => fieldOf(first, field, 'number'))
-}
-
-/** Keeps the smallest `field`; the other fields are those of the key's first record. */
-export function minOperator(field: AggregatedField, keyOf: KeyOf): OperatorFactory {
-  const min = combineField(field, smaller, 'ordered')
-  return () => new ReduceOperator(min, keyOf, 'min', (first) => fieldOf(first, field, 'ordered'))
-}
-
-/** Keeps the largest `field`; the other fields are those of the key's first record. */
-export function maxOperator(field: AggregatedField, keyOf: KeyOf): OperatorFactory {
-  const max = combineField(field, larger, 'ordered')
-  return () => new ReduceOperator(max, keyOf, 'max', (first) => fieldOf(first, field, 'ordered'))
-}
-
-/** By `<`, which orders strings and dates too. The first of equals. */
-function smaller(kept: any, candidate: any): unknown {
-  if (candidate < kept) return candidate
-  return kept
-}
-
-function larger(kept: any, candidate: any): unknown {
-  if (candidate > kept) return candidate
-  return kept
-}
-
-/** Keeps the record with the smallest `field`; of equals the first. */
-export function minByOperator(field: AggregatedField, keyOf: KeyOf): OperatorFactory {
-  const best = keepBest(field, (candidate, kept) => candidate < kept)
-  return () => new ReduceOperator(best, keyOf, 'minBy', (first) => fieldOf(first, field, 'ordered'))
-}
-
-/** Keeps the record with the largest `field`; of equals the first. */
-export function maxByOperator(field: AggregatedField, keyOf: KeyOf): OperatorFactory {
-  const best = keepBest(field, (candidate, kept) => candidate > kept)
-  return () => new ReduceOperator(best, keyOf, 'maxBy', (first) => fieldOf(first, field, 'ordered'))
+/** Running aggregate of one kind over `field`. */
+export function fieldAggregateOperator(
+  kind: FieldAggregateKind,
+  field: AggregatedField,
+  keyOf: KeyOf,
+): OperatorFactory {
+  const { reduce, checkFirst } = fieldAggregate(kind, field)
+  return () => new ReduceOperator(reduce, keyOf, kind, checkFirst)
 }
 
 class ReduceOperator extends KeyedOperator<ReduceFunctionOrObject<any>> {

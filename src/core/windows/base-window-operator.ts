@@ -55,7 +55,14 @@ export function perSubtaskSpec(spec: WindowOperatorSpec): () => WindowOperatorSp
   const fn = perSubtask(spec.fn)
   const trigger = perSubtask(spec.trigger)
   const evictor = perSubtask(spec.evictor)
-  return () => ({ ...spec, fn: fn(), trigger: trigger(), evictor: evictor() })
+  const contents = contentsPerSubtask(spec.contents)
+  return () => ({ ...spec, fn: fn(), trigger: trigger(), evictor: evictor(), contents: contents() })
+}
+
+function contentsPerSubtask(contents: ContentsSpec): () => ContentsSpec {
+  if (contents.kind !== 'aggregate') return () => contents
+  const fn = perSubtask(contents.fn)
+  return () => ({ ...contents, fn: fn() })
 }
 
 /** Windows that do not merge; what differs for those that do is overridden by their operator. */
@@ -201,7 +208,7 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
     isOver: boolean,
   ): void | Promise<void> {
     const last = isOver || purges(result)
-    const wait = fires(result) ? this.fire(window, namespace, last) : undefined
+    const wait = fires(result) ? this.fireWindow(window, namespace, last) : undefined
     return andThen(wait, () => {
       if (!last) return
       this.state.setCurrentNamespace(namespace)
@@ -211,7 +218,7 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
   }
 
   /** Runs the window function on the contents, if there are some. */
-  private fire(window: Window, namespace: Namespace, last: boolean): void | Promise<void> {
+  private fireWindow(window: Window, namespace: Namespace, last: boolean): void | Promise<void> {
     const { spec, state, contents, collector } = this
     state.setCurrentNamespace(namespace)
     const elements = contents.elements(window, last)

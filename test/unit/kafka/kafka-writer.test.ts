@@ -55,7 +55,9 @@ async function writer<T = string>(
 /** A sink as its runtime drives it. */
 class Driven {
   readonly writer: KafkaWriter<string>
-  readonly #committer = new KafkaCommitter(scene.cluster, scene.world)
+  readonly #committer = new KafkaCommitter(scene.cluster, scene.world, () => {
+    throw new Error('nothing is to be healed')
+  })
   prepared: readonly KafkaCommittable[] = []
 
   constructor(made: KafkaWriter<string>) {

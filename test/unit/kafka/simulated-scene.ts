@@ -1,7 +1,7 @@
 /** A simulated cluster on virtual time, and a world whose logs and metrics can be read: for tests of what talks to Kafka. */
 import type { SinkWriterContext, SubtaskInfo } from '../../../src/core/connector.ts'
 import type { Counter, Logger, MetricGroup, World } from '../../../src/core/ports.ts'
-import { type IsolationLevel, KafkaCode, type ProducerIdentity } from '../../../src/kafka/kafka-cluster.ts'
+import { type IsolationLevel, type KafkaCluster, KafkaCode, type ProducerIdentity } from '../../../src/kafka/kafka-cluster.ts'
 import { RecordBatchReader } from '../../../src/kafka/record-batch.ts'
 import { encodePlainBatch, type PlainRecordInput } from '../../../src/testing/plain-batch.ts'
 import { SeededRandom } from '../../../src/testing/seeded-random.ts'
@@ -247,6 +247,18 @@ export class SimulatedScene {
       ...change,
     }
   }
+}
+
+/** The cluster with some calls answered by the test. */
+export function overriding(cluster: KafkaCluster, calls: Partial<KafkaCluster>): KafkaCluster {
+  return new Proxy(cluster, {
+    get(target, name) {
+      const own = calls[name as keyof KafkaCluster]
+      if (own !== undefined) return own
+      const value: unknown = Reflect.get(target, name, target)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
 }
 
 function inputOf(record: string | PlainRecordInput): PlainRecordInput {

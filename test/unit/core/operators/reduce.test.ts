@@ -1,12 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import {
-  maxByOperator,
-  maxOperator,
-  minByOperator,
-  minOperator,
-  reduceOperator,
-  sumOperator,
-} from '../../../../src/core/operators/reduce.ts'
+import { fieldAggregateOperator, reduceOperator } from '../../../../src/core/operators/reduce.ts'
 import { OperatorHarness } from '../../../../src/testing/operator-harness.ts'
 import { opened, vectorOf } from './recording-output.ts'
 
@@ -27,14 +20,39 @@ async function run(factory: Parameters<typeof opened>[0]) {
 
 describe('running aggregates', () => {
   test('sum, min and max keep the other fields of the first record', async () => {
-    expect(await run(sumOperator('v', keyOf))).toEqual(['3 first', '4 first', '7 first', '8 first'])
-    expect(await run(minOperator('v', keyOf))).toEqual(['3 first', '1 first', '1 first', '1 first'])
-    expect(await run(maxOperator('v', keyOf))).toEqual(['3 first', '3 first', '3 first', '3 first'])
+    expect(await run(fieldAggregateOperator('sum', 'v', keyOf))).toEqual([
+      '3 first',
+      '4 first',
+      '7 first',
+      '8 first',
+    ])
+    expect(await run(fieldAggregateOperator('min', 'v', keyOf))).toEqual([
+      '3 first',
+      '1 first',
+      '1 first',
+      '1 first',
+    ])
+    expect(await run(fieldAggregateOperator('max', 'v', keyOf))).toEqual([
+      '3 first',
+      '3 first',
+      '3 first',
+      '3 first',
+    ])
   })
 
   test('minBy and maxBy keep whole records, of equals the first', async () => {
-    expect(await run(minByOperator('v', keyOf))).toEqual(['3 first', '1 second', '1 second', '1 second'])
-    expect(await run(maxByOperator('v', keyOf))).toEqual(['3 first', '3 first', '3 first', '3 first'])
+    expect(await run(fieldAggregateOperator('minBy', 'v', keyOf))).toEqual([
+      '3 first',
+      '1 second',
+      '1 second',
+      '1 second',
+    ])
+    expect(await run(fieldAggregateOperator('maxBy', 'v', keyOf))).toEqual([
+      '3 first',
+      '3 first',
+      '3 first',
+      '3 first',
+    ])
   })
 
   test('reduce emits the new aggregate for each record, with the record’s timestamp', async () => {
@@ -49,7 +67,7 @@ describe('running aggregates', () => {
 
   test('tuples are summed by index, and plain numbers as they are', async () => {
     const tuples = await opened(
-      sumOperator(1, (tuple: any) => tuple[0]),
+      fieldAggregateOperator('sum', 1, (tuple: any) => tuple[0]),
       { keyed: true },
     )
     tuples.operator.processVector(vectorOf(['x', 1, 'p'], ['x', 2, 'q']))
@@ -59,7 +77,7 @@ describe('running aggregates', () => {
     ])
     for (const field of [undefined, 0]) {
       const numbers = await opened(
-        sumOperator(field, () => 'all'),
+        fieldAggregateOperator('sum', field, () => 'all'),
         { keyed: true },
       )
       numbers.operator.processVector(vectorOf(1, 2, 3))
@@ -70,7 +88,7 @@ describe('running aggregates', () => {
   test('bigints, strings and dates are ordered', async () => {
     const max = async (...values: unknown[]) => {
       const { operator, output } = await opened(
-        maxOperator('v', () => 1),
+        fieldAggregateOperator('max', 'v', () => 1),
         { keyed: true },
       )
       operator.processVector(vectorOf(...values.map((v) => ({ v }))))
@@ -82,10 +100,10 @@ describe('running aggregates', () => {
   })
 
   test.each([
-    ['sum', sumOperator('v', () => 1), { v: '5' }],
-    ['sum', sumOperator('w', () => 1), { v: 5 }],
-    ['min', minOperator('v', () => 1), { v: null }],
-    ['minBy', minByOperator('v', () => 1), {}],
+    ['sum', fieldAggregateOperator('sum', 'v', () => 1), { v: '5' }],
+    ['sum', fieldAggregateOperator('sum', 'w', () => 1), { v: 5 }],
+    ['min', fieldAggregateOperator('min', 'v', () => 1), { v: null }],
+    ['minBy', fieldAggregateOperator('minBy', 'v', () => 1), {}],
   ])(
     '%s of a field that cannot be aggregated is an error with the field named, on the first record',
     async (method, factory, row) => {
@@ -144,9 +162,11 @@ describe('emitted aggregates', () => {
   })
 
   test('the aggregate goes on after a restore', async () => {
-    const first = await OperatorHarness.of<any, any>(sumOperator('v', keyOf), { keyed: true })
+    const first = await OperatorHarness.of<any, any>(fieldAggregateOperator('sum', 'v', keyOf), {
+      keyed: true,
+    })
     await first.processElements(rows)
-    const second = await OperatorHarness.of<any, any>(sumOperator('v', keyOf), {
+    const second = await OperatorHarness.of<any, any>(fieldAggregateOperator('sum', 'v', keyOf), {
       keyed: true,
       restore: await first.snapshot(),
     })
