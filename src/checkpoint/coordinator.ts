@@ -390,6 +390,7 @@ export class CheckpointCoordinator {
     const pending = this.#writing(n, 'CommitPointWritten')
     pending.move('Completed')
     this.#pending = this.#pending.filter((p) => p !== pending)
+    const before = this.#latest
     this.#latest = n
     this.#retained.push(n)
     this.#decider.ended(now)
@@ -403,7 +404,9 @@ export class CheckpointCoordinator {
       last: this.#stopping.has(n),
     })
     effects.push(
-      { type: 'Commit', n, permit: commitPermit(n, this.#confirmed), states: pending.states },
+      // Commits run in order and a failed one stops those behind it, so what the checkpoint before promised is done when this one's turn
+      // comes. Its ids may even have been initialised again by then: asked once more, the broker would refuse.
+      { type: 'Commit', n, permit: commitPermit(n, before), states: pending.states },
       { type: 'NotifyComplete', n },
     )
     effects.push(...this.#nextCommitPoint(now), ...this.#tryTrigger(now))

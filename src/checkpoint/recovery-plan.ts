@@ -48,7 +48,10 @@ export function planRecovery(facts: RecoveryFacts, request: RecoveryRequest): Re
   const latest = facts.completed.at(-1)
   const commitAgain: CommitAgain | undefined =
     latest !== undefined && latest.n > facts.confirmed
-      ? { permit: commitPermit(latest.n, facts.confirmed), checkpoint: without(latest, facts.acceptedLost) }
+      ? {
+          permit: commitPermit(latest.n, facts.confirmed),
+          checkpoint: without(withUnconfirmed(latest, facts), facts.acceptedLost),
+        }
       : undefined
   if (facts.attempt === undefined)
     return { type: 'start', run: request.newRun, attempt, commitAgain: undefined }
@@ -63,6 +66,35 @@ export function planRecovery(facts: RecoveryFacts, request: RecoveryRequest): Re
   // A crash before checkpoint 0: nothing was read yet, so the run begins again under its own name.
   if (latest === undefined) return { type: 'start', run: facts.attempt.run, attempt, commitAgain: undefined }
   return { type: 'resume', run: facts.attempt.run, attempt, checkpoint: latest, commitAgain }
+}
+
+/**
+ * The latest checkpoint with what the completed ones before it promised and nobody confirmed: a snapshot holds no committable of a
+ * checkpoint that was complete when it was taken, though its commit may still have been under way when everything died. They come first,
+ * so that output is committed in the order of its checkpoints.
+ */
+function withUnconfirmed(
+  latest: CompletedCheckpoint,
+  { completed, confirmed }: RecoveryFacts,
+): CompletedCheckpoint {
+  const older = completed.filter(({ n }) => n > confirmed && n < latest.n)
+  if (older.length === 0) return latest
+  const states = [...older, latest].flatMap((checkpoint) => checkpoint.states)
+  const bySubtask = Map.groupBy(states, ({ uid, subtask }) => `${uid}/${subtask}`)
+  return {
+    ...latest,
+    states: latest.states.map((state) => {
+      const promised = (bySubtask.get(`${state.uid}/${state.subtask}`) ?? []).flatMap(
+        ({ committables }) => committables ?? [],
+      )
+      if (promised.length === 0) return state
+      // A transaction that was not decided yet is in the next snapshot too.
+      const once = new Map(
+        promised.map((committable) => [committableName(committable) ?? committable, committable]),
+      )
+      return { ...state, committables: [...once.values()] }
+    }),
+  }
 }
 
 /** The checkpoint without the committables that were given up. */

@@ -1,6 +1,7 @@
 /**
  * Every option of Millrace, once. The loader, the command line, docs/configuration.md and the types of `config.get` are made from this table;
- * a new option is one new row. An option whose feature does not exist has no row, so that setting it is an error and never a silent no-op.
+ * a new option is one new row. An option whose feature does not exist has no row, so that setting it is an error and never a silent no-op;
+ * the few that the public API has setters for have one, and a warning when they are set (`notInThisVersion` in rules.ts).
  */
 import type { OptionSpec, ValueOfSpec } from './option-spec.ts'
 
@@ -47,7 +48,7 @@ export const OPTIONS = {
   'state.savepoints.dir': {
     type: 'path',
     knownAs: ['execution.checkpointing.savepoint-dir'],
-    doc: 'Folder of savepoints that are triggered without naming one.',
+    doc: 'Folder of savepoints that are triggered without naming one. No effect in this version, which writes no savepoints; a warning says so.',
   },
   'execution.checkpointing.interval': {
     type: 'duration',
@@ -95,7 +96,7 @@ export const OPTIONS = {
     type: 'boolean',
     default: 'false',
     knownAs: ['execution.checkpointing.unaligned.enabled'],
-    doc: 'Let barriers overtake records and keep those in the checkpoint.',
+    doc: 'Let barriers overtake records and keep those in the checkpoint. No effect in this version but one checkpoint at a time: checkpoints are aligned, and a warning says so.',
   },
   'restart-strategy.type': {
     type: 'enum',

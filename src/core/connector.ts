@@ -63,7 +63,9 @@ export interface Source<T, S extends SourceSplit = SourceSplit> {
   /** Runs in each source subtask. */
   createReader(context: SourceReaderContext): SourceReader<T, S>
   /** A hidden sink that reads one of the source's side outputs; the API adds it to the graph. */
-  readonly sideSink?: { readonly tagId: string; readonly name: string; readonly uidSuffix: string; readonly sink: Sink<any> } | undefined
+  readonly sideSink?:
+    | { readonly tagId: string; readonly name: string; readonly uidSuffix: string; readonly sink: Sink<any> }
+    | undefined
   /** Offsets to commit for these positions, if the source is Kafka and has a group. */
   groupOffsets?(splits: readonly S[]): GroupOffset[]
   /** Type check only. */
@@ -200,7 +202,7 @@ export interface TwoPhaseSinkWriter<T, C> extends SinkWriter<T> {
 /** Proof that checkpoint n is complete. Only the coordinator and the recovery plan make one, so an early commit does not compile. */
 export interface CommitPermit {
   readonly checkpointId: number
-  /** Commits of all checkpoints up to this one are durable already: a refusal of theirs means "done". -1 = none. */
+  /** Commits of all checkpoints up to this one are done already: their committables are not committed again. -1 = none. */
   readonly confirmed: number
   readonly __permit: unique symbol
 }

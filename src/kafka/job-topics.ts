@@ -28,6 +28,8 @@ import { coordinatorId, jobTopic } from './transactional-id.ts'
 
 /** How long an EndTxn of the commit point is repeated before its outcome counts as unknown. */
 const END_TIMEOUT_MS = 30_000
+/** How long closing may take. */
+const CLOSE_TIMEOUT_MS = 2_000
 /** A prepared transaction that was not used for this long is ended: well below the time-out of the broker. */
 const MAX_PREPARED_MS = 20_000
 /** The coordinator's transactions last some ms; a dead leader's open one must not hold its successor up for long. */
@@ -183,7 +185,7 @@ export class JobTopics implements CheckpointStore, HealingLog {
     const producer = this.#producer
     if (producer === undefined) return
     const prepared = this.#queue.then(async () => {
-      if (this.#producer !== producer || producer.openFor() > 0) return
+      if (this.#producer !== producer || producer.openFor !== undefined) return
       await producer.open(groupIds)
       // A checkpoint that never comes to its commit point must not leave a transaction to the broker's time-out.
       this.#options.world.timers.schedule(MAX_PREPARED_MS, () => this.#dropPrepared(producer), true)
@@ -194,11 +196,18 @@ export class JobTopics implements CheckpointStore, HealingLog {
 
   #dropPrepared(producer: FencedProducer): void {
     this.#queue = this.#queue.then(async () => {
-      if (this.#producer !== producer || producer.openFor() < MAX_PREPARED_MS) return
-      await producer.end('abort', END_TIMEOUT_MS).catch((error: unknown) => {
-        this.#options.world.logger.debug('could not end a prepared transaction that is not needed', { error })
-      })
+      if (this.#producer === producer && (producer.openFor ?? 0) >= MAX_PREPARED_MS)
+        await this.#abortPrepared(producer, END_TIMEOUT_MS)
     })
+  }
+
+  async #abortPrepared(producer: FencedProducer, timeoutMs: number): Promise<void> {
+    try {
+      await producer.end('abort', timeoutMs)
+    } catch (error) {
+      // It is empty: a fence or the broker's time-out ends it as well, only later.
+      this.#options.world.logger.debug('could not end a prepared transaction that is not needed', { error })
+    }
   }
 
   writeConfirmed(run: string, n: number, end?: JobRecord): Promise<void> {
@@ -231,6 +240,10 @@ export class JobTopics implements CheckpointStore, HealingLog {
 
   async close(): Promise<void> {
     await this.#queue.catch(() => undefined)
+    const producer = this.#producer
+    this.#producer = undefined
+    this.#ended = 'this worker has given the job up'
+    if (producer?.openFor !== undefined) await this.#abortPrepared(producer, CLOSE_TIMEOUT_MS)
     this.blobs.forgetChunks()
   }
 
@@ -289,7 +302,7 @@ export class JobTopics implements CheckpointStore, HealingLog {
     if (producer === undefined) return { type: 'unknown', reason: this.#ended }
     const groups = Map.groupBy(offsets, (offset) => offset.groupId)
     try {
-      if (producer.openFor() > MAX_PREPARED_MS) await producer.end('abort', END_TIMEOUT_MS)
+      if ((producer.openFor ?? 0) > MAX_PREPARED_MS) await this.#abortPrepared(producer, END_TIMEOUT_MS)
       await producer.open([...groups.keys()], rewritten)
       // Different logs: they are written at the same time. Both must have ended before anything is decided.
       const written = await Promise.allSettled([

@@ -2,7 +2,7 @@
  * The checkpoint topic as a keyed log: one partition, compacted. Reads everything up to a fence, writes by the coordinator's fenced producer.
  */
 import type { World } from '../core/ports.ts'
-import { isMillraceError, MillraceError } from '../errors.ts'
+import { isMillraceError, KafkaError, MillraceError } from '../errors.ts'
 import type { RewrittenBatch } from './healing-log.ts'
 import {
   type FetchedPartition,
@@ -82,6 +82,8 @@ export async function readLog(
           : Buffer.from(reader.buffer.subarray(reader.valueStart, reader.valueEnd)),
       )
     }
+    // Compaction may have taken everything up to the end.
+    if (answer.records.length === 0 && answer.lastStableOffset >= end) return
     if (reader.truncated) maxBytes = Math.max(maxBytes * 2, reader.neededBytes)
     position = reader.nextOffset
   }
@@ -194,9 +196,9 @@ export class FencedProducer {
     }
   }
 
-  /** Milliseconds since the open transaction was begun; 0 when none is open. */
-  openFor(): number {
-    return this.#openedAt === undefined ? 0 : this.#world.clock.now() - this.#openedAt
+  /** Milliseconds since the open transaction was begun; undefined when none is open. */
+  get openFor(): number | undefined {
+    return this.#openedAt === undefined ? undefined : this.#world.clock.now() - this.#openedAt
   }
 
   /** Writes into the open transaction. */
@@ -224,12 +226,22 @@ export class FencedProducer {
 
   /** EndTxn, repeated by the port. Throws what the broker answered. */
   async end(result: 'commit' | 'abort', timeoutMs: number): Promise<void> {
-    await this.#cluster.endTxn(this.#identity, result, { timeoutMs })
-    this.#added.clear()
-    this.#openedAt = undefined
+    try {
+      await this.#cluster.endTxn(this.#identity, result, { timeoutMs })
+    } catch (error) {
+      // Nothing is open: the request that should have opened it never arrived.
+      if (error instanceof KafkaError && error.brokerCode === KafkaCode.INVALID_TXN_STATE) this.#closed()
+      throw error
+    }
+    this.#closed()
     this.#renewing = this.#renew()
     // The error is thrown by the next `open`.
     this.#renewing.catch(() => undefined)
+  }
+
+  #closed(): void {
+    this.#added.clear()
+    this.#openedAt = undefined
   }
 
   async #renew(): Promise<void> {

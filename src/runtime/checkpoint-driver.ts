@@ -66,7 +66,7 @@ export class CheckpointDriver {
   /** Source groups of the last commit point, for preparing the next. */
   #groups: readonly string[] = []
   #closed = false
-  /** Commits run in the order of their checkpoints. */
+  /** Commits run in the order of their checkpoints; a failed one stops those behind it. */
   #commits: Promise<void> = Promise.resolve()
   /** Work that must be over before the store is closed. */
   readonly #busy = new Set<Promise<unknown>>()
@@ -299,7 +299,7 @@ export class CheckpointDriver {
     const committed = this.#commits.then(() =>
       commitAll(this.#options.committers, permit, states, this.#options.fault),
     )
-    this.#commits = committed.catch(() => undefined)
+    this.#commits = committed
     return committed.then(
       () => {
         this.#options.fault?.('before-confirm')

@@ -1,16 +1,16 @@
 /**
  * The composition root: the only place that picks a Kafka cluster, a state backend and storage, and starts a job. Everything else sees contracts.
  */
-import { readFile } from 'node:fs/promises'
-import type { JobClient, JobExecutionResult } from '../api/job-client.ts'
+import type { JobClient } from '../api/job-client.ts'
 import type { JobExecutor, JobSubmission } from '../api/job-executor.ts'
+import { dryRunClient, runningClient } from '../api/job-handle.ts'
 import { getLaunchSettings, type LaunchSettings } from '../api/launch-settings.ts'
 import type { BlobStore } from '../checkpoint/checkpoint-storage.ts'
 import type { CheckpointStore, OutputTransactions } from '../checkpoint/checkpoint-store.ts'
 import type { Leadership } from '../checkpoint/leadership.ts'
 import { jobSettings } from '../config/job-settings.ts'
+import { kafkaConnection } from '../config/kafka-connection.ts'
 import { type Config, loadConfig } from '../config.ts'
-import { JobStatus } from '../core/constants.ts'
 import { formatError } from '../core/error-report.ts'
 import { explain } from '../core/graph/execution-graph.ts'
 import type { JobGraph } from '../core/graph/job-graph.ts'
@@ -18,26 +18,31 @@ import { buildJobGraph } from '../core/graph/job-graph-builder.ts'
 import { encodeJobName } from '../core/job-name.ts'
 import type { JobSettings, StartOptions } from '../core/job-settings.ts'
 import type { Logger, World } from '../core/ports.ts'
-import { ConfigError, JobFailedError, MillraceError } from '../errors.ts'
+import { MillraceError } from '../errors.ts'
+import {
+  bindConnectors,
+  transactionalSinks,
+  usesKafka,
+  warnAboutGuarantees,
+} from '../kafka/connector-binding.ts'
 import type { GroupMemberOptions } from '../kafka/group-member.ts'
 import type { MemberLink } from '../kafka/group-messages.ts'
 import { JobTopics } from '../kafka/job-topics.ts'
-import type { KafkaCluster, KafkaConnectionConfig } from '../kafka/kafka-cluster.ts'
-import { KafkaBound, type KafkaEnvironment } from '../kafka/kafka-environment.ts'
-import { KafkaSink } from '../kafka/kafka-sink.ts'
+import type { KafkaCluster } from '../kafka/kafka-cluster.ts'
+import type { KafkaEnvironment } from '../kafka/kafka-environment.ts'
 import { KafkajsCluster } from '../kafka/kafkajs/kafkajs-cluster.ts'
 import { startGroupThread } from '../kafka/kafkajs/membership-thread.ts'
 import { checkSinks, maxTransactionTimeout } from '../kafka/preflight.ts'
-import { transactionalIdPrefix, workerGroupId } from '../kafka/transactional-id.ts'
+import { workerGroupId } from '../kafka/transactional-id.ts'
 import { JobTransactions } from '../kafka/transactions.ts'
 import { WorkerGroup } from '../kafka/worker-group.ts'
 import { MetricRegistry } from '../metrics/metrics.ts'
-import { DirectoryCheckpointStorage } from '../state/directory-storage.ts'
 import { HeapKeyedStateBackend } from '../state/heap-backend.ts'
+import { JobDirectory } from '../state/job-directory.ts'
 import { MemoryBlobStore } from '../state/memory-blob-store.ts'
 import { decodeOperatorState, encodeOperatorState } from '../state/operator-state-codec.ts'
 import { FAULT_POINT_VARIABLE, type FaultHook, faultHook } from './fault-points.ts'
-import { type JobEnd, JobMaster } from './job-master.ts'
+import { JobMaster } from './job-master.ts'
 import { LocalLeadership } from './local-leadership.ts'
 import { openLog } from './logging.ts'
 import { MemoryCheckpointStore } from './memory-checkpoint-store.ts'
@@ -52,6 +57,8 @@ const SESSION_TIMEOUT_MS = 10_000
 /** A dead sole member must not hold a newcomer up. */
 const REBALANCE_TIMEOUT_MS = 2_000
 const HEARTBEAT_MS = 500
+/** Longest name of a job's folder under state.checkpoints.dir. */
+const DIRECTORY_NAME_BYTES = 100
 
 const CODEC = { encode: encodeOperatorState, decode: decodeOperatorState }
 
@@ -83,7 +90,7 @@ async function submit(submission: JobSubmission): Promise<JobClient> {
   })
   if (launch.dryRun) {
     process.stdout.write(`${explain(graph)}\n`)
-    return endedClient(jobName, { status: 'FINISHED' }, 0)
+    return dryRunClient(jobName)
   }
   if (screen === undefined) {
     screen = new StatusLine(process.stderr)
@@ -130,10 +137,7 @@ async function start(
   const metrics = new MetricRegistry()
   const world = realWorld(logger, metrics)
   const incarnation = world.random.uuid()
-  const usesKafka = graph.vertices.some((vertex) =>
-    vertex.operators.some(({ node }) => boundOf(node) !== undefined),
-  )
-  const composition = usesKafka
+  const composition = usesKafka(graph)
     ? await connectKafka(jobName, graph, config, settings, world, incarnation)
     : composeLocal(jobName, config, settings, world)
   const master = createMaster(composition, {
@@ -166,7 +170,6 @@ async function start(
     clock: world.clock,
     timers: world.timers,
   })
-  const startedAt = world.clock.now()
   const ended = master.run().then(async (end) => {
     undo()
     progress.stop()
@@ -182,12 +185,7 @@ async function start(
     })
     return end
   })
-  return runningClient(jobName, incarnation, master, ended, startedAt)
-}
-
-function boundOf(node: { kind: string; source?: unknown; sink?: unknown }): KafkaBound | undefined {
-  const connector = node.kind === 'source' ? node.source : node.kind === 'sink' ? node.sink : undefined
-  return connector instanceof KafkaBound ? connector : undefined
+  return runningClient({ id: incarnation, name: jobName }, master, ended, world.clock)
 }
 
 function lagOf(metrics: MetricRegistry): bigint {
@@ -243,7 +241,7 @@ async function connectKafka(
   world: World,
   incarnation: string,
 ): Promise<Composition> {
-  const connection = await connectionOf(config, jobName)
+  const connection = await kafkaConnection(config, jobName)
   const cluster = new KafkajsCluster(connection, world.logger)
   try {
     await cluster.connect()
@@ -307,9 +305,9 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
         )
     },
   }
-  const sinks = bindConnectors(graph, environment, groupId)
-  await checkSinks(cluster, sinks.list, settings, { maxTransactionTimeoutMs, bounded: sinks.bounded })
-  warnAboutGuarantees(sinks.list, settings, world.logger)
+  const { sinks, bounded } = bindConnectors(graph, environment, groupId)
+  await checkSinks(cluster, sinks, settings, { maxTransactionTimeoutMs, bounded })
+  warnAboutGuarantees(sinks, settings, world.logger)
   const member: GroupMemberOptions = {
     groupId,
     fingerprint: graph.fingerprint,
@@ -329,14 +327,6 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
     replicationFactor: replication === 'auto' ? -1 : replication,
     assertLeader: () => leadership.assertLeader(),
   })
-  const transactional = sinks.list
-    .filter(({ sink }) => sink.exactlyOnce)
-    .map(({ uid, parallelism, sink }) => ({
-      uid,
-      prefix: transactionalIdPrefix(jobName, uid, sink.options.transactionalIdPrefix),
-      parallelism,
-      transactionTimeoutMs: sink.transactionTimeoutMs,
-    }))
   return {
     leadership,
     store,
@@ -344,7 +334,7 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
     transactions: new JobTransactions({
       cluster,
       world,
-      sinks: transactional,
+      sinks: transactionalSinks(jobName, sinks),
       slots,
       defaultTimeoutMs: maxTransactionTimeoutMs,
     }),
@@ -352,186 +342,20 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
   }
 }
 
-interface BoundSink {
-  readonly name: string
-  readonly uid: string
-  readonly parallelism: number
-  readonly sink: KafkaSink<any>
-}
-
-/** Hands the environment to every Kafka source and sink. @throws ConfigError for a source in the workers' own group. */
-function bindConnectors(
-  graph: JobGraph,
-  environment: KafkaEnvironment,
-  workerGroup: string,
-): { readonly list: BoundSink[]; readonly bounded: boolean } {
-  const list: BoundSink[] = []
-  let bounded = true
-  for (const vertex of graph.vertices)
-    for (const { node, name, uid } of vertex.operators) {
-      boundOf(node)?.bind(environment)
-      if (node.kind === 'source') {
-        bounded &&= node.source.bounded
-        if (node.source.describe()['groupId'] === workerGroup)
-          throw new ConfigError(
-            'MILLRACE_INVALID_OPTION',
-            `source '${name}': groupId ${workerGroup} is the group of the job's own workers; choose another one`,
-          )
-      }
-      if (node.kind === 'sink' && node.sink instanceof KafkaSink)
-        list.push({ name, uid, parallelism: vertex.parallelism, sink: node.sink })
-    }
-  return { list, bounded }
-}
-
-function warnAboutGuarantees(
-  sinks: readonly { name: string; sink: KafkaSink<any> }[],
-  settings: JobSettings,
-  logger: Logger,
-): void {
-  for (const { name, sink } of sinks) {
-    if (!sink.exactlyOnce) continue
-    if (settings.checkpointing.intervalMs === undefined)
-      logger.warn(
-        `sink '${name}' is EXACTLY_ONCE and checkpointing is off: its output becomes visible at the end of the job, in one piece`,
-      )
-    else if (settings.checkpointing.mode === 'AT_LEAST_ONCE')
-      logger.warn(
-        `sink '${name}' is transactional, but the checkpointing mode is AT_LEAST_ONCE: records around a barrier may be repeated after a failure`,
-      )
-  }
-}
-
+/** Where snapshots go; `own` is the place that the job has anyway. */
 function storageOf(jobName: string, config: Config, own: BlobStore): StateStorage {
   const root = config.get('state.backend') === 'filesystem' ? config.get('state.checkpoints.dir') : undefined
   if (root === undefined) return plainStorage(own, CODEC)
-  const memoryThreshold = config.get('state.backend.fs.memory-threshold')
-  const job = encodeJobName(jobName, 100)
-  const folder = (run: string, writer: string): DirectoryCheckpointStorage =>
-    new DirectoryCheckpointStorage({ root, job, run, writer, memoryThreshold })
-  const any = folder('any', 'reader')
+  const directory = new JobDirectory({
+    root,
+    job: encodeJobName(jobName, DIRECTORY_NAME_BYTES),
+    memoryThreshold: config.get('state.backend.fs.memory-threshold'),
+  })
   return {
     codec: CODEC,
-    get: (handle) => any.read(handle),
-    discard: (handle) => any.discard(handle),
-    begin: async (run, attempt) => {
-      const storage = folder(run, String(attempt))
-      await storage.prepare()
-      return {
-        blobs: (n) => storage.blobStore(n),
-        writeMetadata: async (n, bytes) => {
-          // An earlier attempt may have written metadata for an n whose commit point never came to be.
-          await storage.discardMetadata(n)
-          await storage.writeMetadata(n, bytes)
-        },
-      }
-    },
-    discardMetadata: (run, n) => folder(run, 'reader').discardMetadata(n),
-  }
-}
-
-async function connectionOf(config: Config, jobName: string): Promise<KafkaConnectionConfig> {
-  const brokers = config.get('kafka.brokers')
-  if (brokers === undefined || brokers.length === 0)
-    throw new MillraceError(
-      'MILLRACE_KAFKA_NOT_CONFIGURED',
-      `job '${jobName}' uses Kafka, but no brokers are configured`,
-    )
-  const mechanism = config.get('kafka.sasl.mechanism')
-  const [ca, cert, key] = await Promise.all(
-    [config.get('kafka.ssl.ca'), config.get('kafka.ssl.cert'), config.get('kafka.ssl.key')].map((path) =>
-      path === undefined ? undefined : readFile(path, 'utf8'),
-    ),
-  )
-  const tls = {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-  }
-  const ssl = config.get('kafka.ssl') ? (Object.keys(tls).length > 0 ? tls : true) : false
-  return {
-    brokers,
-    clientId: config.get('kafka.client-id'),
-    ssl,
-    requestTimeoutMs: config.get('kafka.request-timeout'),
-    ...(mechanism === undefined
-      ? {}
-      : {
-          sasl: {
-            mechanism,
-            username: config.get('kafka.sasl.username') ?? '',
-            password: config.get('kafka.sasl.password') ?? '',
-          },
-        }),
-  }
-}
-
-function resultOf(jobName: string, id: string, end: JobEnd, runtimeMs: number): JobExecutionResult {
-  return {
-    getJobID: () => id,
-    getJobName: () => jobName,
-    getJobStatus: () => JobStatus[end.status],
-    getNetRuntime: () => runtimeMs,
-  }
-}
-
-function runningClient(
-  jobName: string,
-  id: string,
-  master: JobMaster,
-  ended: Promise<JobEnd>,
-  startedAt: number,
-): JobClient {
-  // Whoever never asks for the result must not bring the process down; the failure was reported.
-  ended.catch(() => undefined)
-  const later = (what: string): never => {
-    throw new MillraceError(
-      'MILLRACE_CHECKPOINT_FAILED',
-      `${what} needs savepoints, which this version does not write yet`,
-      {
-        remedy: 'Stop the job with SIGTERM: it takes a last checkpoint and resumes from it.',
-        retriable: false,
-      },
-    )
-  }
-  return {
-    getJobID: () => id,
-    getJobStatus: async () => master.status,
-    cancel: async () => {
-      await master.cancel()
-      await ended
-    },
-    stopWithSavepoint: async () => later('stopWithSavepoint'),
-    triggerSavepoint: async () => later('triggerSavepoint'),
-    triggerCheckpoint: () => master.triggerCheckpoint(),
-    getJobExecutionResult: async () => {
-      const end = await ended
-      if (end.status === 'FAILED')
-        throw end.error instanceof JobFailedError ? end.error : failureOf(jobName, end.error)
-      return resultOf(jobName, id, end, Date.now() - startedAt)
-    },
-  }
-}
-
-function failureOf(jobName: string, cause: unknown): JobFailedError {
-  return new JobFailedError(
-    'MILLRACE_JOB_FAILED',
-    `job '${jobName}' FAILED: ${cause instanceof Error ? cause.message : String(cause)}`,
-    { cause },
-  )
-}
-
-function endedClient(jobName: string, end: JobEnd, runtimeMs: number): JobClient {
-  const refuse = async (): Promise<never> => {
-    throw new MillraceError('MILLRACE_CHECKPOINT_FAILED', `job '${jobName}' was not started (dry run)`)
-  }
-  return {
-    getJobID: () => '',
-    getJobStatus: async () => JobStatus[end.status],
-    cancel: async () => undefined,
-    stopWithSavepoint: refuse,
-    triggerSavepoint: refuse,
-    triggerCheckpoint: refuse,
-    getJobExecutionResult: async () => resultOf(jobName, '', end, runtimeMs),
+    get: (handle) => directory.get(handle),
+    discard: (handle) => directory.discard(handle),
+    discardMetadata: (run, n) => directory.discardMetadata(run, n),
+    begin: (run, attempt) => directory.begin(run, attempt),
   }
 }

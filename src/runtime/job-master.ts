@@ -86,6 +86,9 @@ export class JobMaster {
   #wish: 'cancel' | 'stop' | undefined
   #wake: (() => void) | undefined
   #lastCompleted: { readonly n: number; readonly at: number } | undefined
+  #end: JobEnd | undefined
+  /** Who waits until the job runs. */
+  #waiting: PromiseWithResolvers<Running>[] = []
   readonly #committers = new Map<string, Committer<unknown>>()
   readonly #sources = new Map<string, Source<unknown, any>>()
 
@@ -130,6 +133,8 @@ export class JobMaster {
       end = { status: 'FAILED', error }
     }
     this.#status = JobStatus[end.status]
+    this.#end = end
+    for (const waiter of this.#waiting.splice(0)) waiter.reject(this.#over(end))
     for (const committer of this.#committers.values()) await committer.close()
     await this.#options.store.close()
     await this.#options.leadership.leave()
@@ -145,15 +150,24 @@ export class JobMaster {
     this.#ask('stop')
   }
 
-  /** Takes a checkpoint now; resolves with its id when its output is committed. */
+  /** Takes a checkpoint as soon as the job runs; resolves with its id when its output is committed. Rejects when the job ends before. */
   async triggerCheckpoint(): Promise<number> {
-    const running = this.#running
-    if (running === undefined || this.#status !== JobStatus.RUNNING)
-      throw new MillraceError(
-        'MILLRACE_CHECKPOINT_FAILED',
-        `the job is ${this.#status}; a checkpoint needs a running job`,
-      )
+    const running = await this.#untilRunning()
     return running.driver.request(this.#options.world.random.uuid(), 'checkpoint', false)
+  }
+
+  #untilRunning(): Promise<Running> {
+    const running = this.#running
+    if (running !== undefined && this.#status === JobStatus.RUNNING) return Promise.resolve(running)
+    if (this.#end !== undefined) return Promise.reject(this.#over(this.#end))
+    const waiter = Promise.withResolvers<Running>()
+    this.#waiting.push(waiter)
+    return waiter.promise
+  }
+
+  #over({ status, error: cause }: JobEnd): MillraceError {
+    const message = `the job is ${status}; a checkpoint needs a running job`
+    return new MillraceError('MILLRACE_CHECKPOINT_FAILED', message, { cause, retriable: false })
   }
 
   #ask(wish: 'cancel' | 'stop'): void {
@@ -240,6 +254,7 @@ export class JobMaster {
       running.driver.start()
       running.attempt.run()
       this.#status = JobStatus.RUNNING
+      for (const waiter of this.#waiting.splice(0)) waiter.resolve(running)
       for (const [i, uid] of [...this.#sources.keys()].entries())
         discoveries.push(this.#discover(uid, enumerators[i] as SplitEnumerator<SourceSplit>, running))
       end = await this.#untilEnd(running)

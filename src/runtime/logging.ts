@@ -1,5 +1,5 @@
 /** The log: lines for people on a terminal, JSON (pino) for programs; always to stderr, since stdout belongs to the job's output. */
-import { stripVTControlCharacters, styleText, types } from 'node:util'
+import { stripVTControlCharacters, styleText } from 'node:util'
 import { errorChain, formatError } from '../core/error-report.ts'
 import type { Clock, LogFields, Logger } from '../core/ports.ts'
 import type { TextStream } from './status-line.ts'
@@ -66,7 +66,7 @@ class TerminalLogger implements Logger {
     const plain: string[] = []
     const reports: string[] = []
     for (const [key, value] of Object.entries({ ...this.#fields, ...fields }))
-      if (types.isNativeError(value)) reports.push(formatError(value))
+      if (isErrorLike(value)) reports.push(formatError(value))
       else if (value !== undefined) plain.push(`${key}=${fieldText(value)}`)
     const head = `${paint('gray', timeOfDay(clock.now()))} ${paint(COLOR[level], level.toUpperCase().padEnd(5))} ${message}`
     const tail = plain.length === 0 ? '' : `  ${paint('gray', plain.join(' '))}`
@@ -96,27 +96,46 @@ function fieldText(value: unknown): string {
   return typeof value === 'object' ? jsonText(value) : String(value)
 }
 
-/** JSON of any value: bigints become texts, since a JSON number would lose their last digits in most readers. */
+/** JSON of any value: bigints become texts, since a JSON number would lose their last digits in most readers; errors are named. */
 function jsonText(value: unknown): string {
   return (
-    JSON.stringify(value, (_key, part) => (typeof part === 'bigint' ? String(part) : part)) ?? String(value)
+    JSON.stringify(value, (_key, part) =>
+      typeof part === 'bigint' ? String(part) : isErrorLike(part) ? `${part.name}: ${part.message}` : part,
+    ) ?? String(value)
   )
 }
 
+/** What makes an error one for the log. Errors of another realm or thread are no `Error` of this one, and their fields are not enumerable. */
+type ErrorLike = { readonly name: string; readonly message: string; readonly stack: string }
+
+function isErrorLike(value: unknown): value is ErrorLike {
+  if (typeof value !== 'object' || value === null) return false
+  const { name, message, stack } = value as Partial<ErrorLike>
+  return typeof name === 'string' && typeof message === 'string' && typeof stack === 'string'
+}
+
 /** An error as JSON: the chain of causes with codes, remedies and the user's own stack lines; the whole stack of the outermost. */
-function errorFields(error: Error): Record<string, unknown> {
+function errorFields(error: ErrorLike): Record<string, unknown> {
   const [outermost, ...causes] = errorChain(error)
   return { ...outermost, stack: error.stack, ...(causes.length === 0 ? {} : { causes }) }
 }
 
+/** Lists and plain objects in a field are looked into this deep; what is below is left to the JSON writer. */
+const MAX_FIELD_DEPTH = 4
+
+/** A field's value as JSON can hold it, wherever in it an error or a bigint lies. */
+function jsonValue(value: unknown, depth = MAX_FIELD_DEPTH): unknown {
+  if (typeof value === 'bigint') return String(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (isErrorLike(value)) return errorFields(value)
+  if (depth === 0 || 'toJSON' in value) return value
+  if (Array.isArray(value)) return value.map((item) => jsonValue(item, depth - 1))
+  return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, jsonValue(part, depth - 1)]))
+}
+
 /** Fields as pino takes them. */
 function jsonFields(fields: LogFields): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(fields).map(([key, value]) => [
-      key,
-      types.isNativeError(value) ? errorFields(value) : typeof value === 'bigint' ? String(value) : value,
-    ]),
-  )
+  return Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, jsonValue(value)]))
 }
 
 async function openJsonLog({ level, stream, clock }: LoggingOptions): Promise<Logger> {
@@ -126,6 +145,8 @@ async function openJsonLog({ level, stream, clock }: LoggingOptions): Promise<Lo
       level,
       messageKey: 'message',
       base: { pid: process.pid },
+      // Errors under any key are plain already; pino would take those under `err` apart again.
+      serializers: { err: (value) => value },
       timestamp: () => `,"time":"${new Date(clock.now()).toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
     },

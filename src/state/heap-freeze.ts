@@ -142,6 +142,7 @@ export class FrozenHeapState implements FrozenKeyedState {
 
   #write(record: KeyRecord): number {
     const formats = this.#formats
+    if (record.isPlain && formats.length === 1) return this.#writePlain(record, formats[0]!)
     let writer: KeyGroupImageWriter | undefined
     let weight = 1
     record.forEachSpace((namespace, slots) => {
@@ -159,6 +160,17 @@ export class FrozenHeapState implements FrozenKeyedState {
     if (record.timers !== undefined) writer ??= this.#begin(record)
     writer?.endRecord(record.timers)
     return weight
+  }
+
+  /** The usual record, one state and neither windows nor timers, without a closure or a loop. Same bytes. */
+  #writePlain(record: KeyRecord, format: SlotFormat): number {
+    const held = record.get(0)
+    const slot = held === undefined ? undefined : withoutExpired(held, format, this.#now)
+    if (slot === undefined) return 1
+    const writer = this.#begin(record)
+    writer.slot(0, '', slot)
+    writer.endRecord(undefined)
+    return 1 + slotWeight(slot, format.kind)
   }
 
   #begin(record: KeyRecord): KeyGroupImageWriter {

@@ -135,6 +135,11 @@ export class KeyRecord extends Slots implements TimerOwner {
     return this.#spaces === undefined && this.timers === undefined && this.isEmpty
   }
 
+  /** True if it has no namespace but '' and no timers. */
+  get isPlain(): boolean {
+    return this.#spaces === undefined && this.timers === undefined
+  }
+
   /** Calls `visit` with each namespace and its slots. */
   forEachSpace(visit: (namespace: Namespace, slots: Slots) => void): void {
     visit('', this)
@@ -179,7 +184,13 @@ export class HeapTables {
   }
 
   /** All records; records added meanwhile are visited too, removed ones are not. */
-  *records(): IterableIterator<KeyRecord> {
+  records(): Iterable<KeyRecord> {
+    // Keys are of one kind in nearly every job: then one Map's own iterator is several times faster than a generator over two.
+    if (this.#composites.size > 0) return this.#allRecords()
+    return this.#primitives.size > 0 ? this.#primitives.values() : this.#allRecords()
+  }
+
+  *#allRecords(): IterableIterator<KeyRecord> {
     yield* this.#primitives.values()
     yield* this.#composites.values()
   }

@@ -87,8 +87,12 @@ export class KeyGroupImageWriter {
   /** Ends the record with the key's timers. */
   endRecord(timers: OwnedTimers | undefined): void {
     this.#out.writeCount(0)
+    if (timers === undefined) {
+      for (let domain = 0; domain < DOMAINS.length; domain++) this.#out.writeCount(0)
+      return
+    }
     for (const domain of DOMAINS) {
-      const owned = timers?.inOrder(domain) ?? []
+      const owned = timers.inOrder(domain)
       this.#out.writeCount(owned.length)
       for (const timer of owned) {
         this.#out.write(timer.namespace)

@@ -16,7 +16,7 @@ export class JobScene {
   readonly brokers: string
   /** Name of the job; unlike any other test's. */
   readonly job: string
-  readonly #topics: string[] = []
+  readonly #topics = new Set<string>()
   readonly #processes: JobProcess[] = []
 
   private constructor(cluster: KafkaCluster, brokers: string, job: string) {
@@ -39,7 +39,7 @@ export class JobScene {
   ): Promise<string> {
     const topic = `${this.job}.${role}`
     await this.cluster.createTopics([{ topic, partitions, replicationFactor, configs }])
-    this.#topics.push(topic)
+    this.#topics.add(topic)
     return topic
   }
 
@@ -163,8 +163,13 @@ export class JobScene {
   /** Ends the processes, removes the topics and the client. */
   async close(): Promise<void> {
     await Promise.all(this.#processes.filter((job) => job.running).map((job) => job.kill()))
-    if (this.#topics.length > 0) await this.cluster.deleteTopics(this.#topics).catch(ignoreMissingTopic)
-    await this.cluster.close()
+    try {
+      const { cluster } = this
+      const left = await cluster.describeTopics([...this.#topics])
+      if (left.length > 0) await cluster.deleteTopics(left.map(({ topic }) => topic))
+    } finally {
+      await this.cluster.close()
+    }
   }
 
   async #partitionsOf(topic: string): Promise<number[]> {
@@ -172,9 +177,4 @@ export class JobScene {
     if (described === undefined) throw new Error(`no topic ${topic}`)
     return described.partitions.map(({ partition }) => partition)
   }
-}
-
-/** A test may have deleted a topic itself. */
-function ignoreMissingTopic(error: unknown): void {
-  if (!String(error).includes('UNKNOWN_TOPIC')) throw error
 }

@@ -149,7 +149,6 @@ class ZoneClock {
         timeZone: zone,
         calendar: 'iso8601',
         hourCycle: 'h23',
-        era: 'short',
         year: 'numeric',
         month: 'numeric',
         day: 'numeric',
@@ -167,9 +166,8 @@ class ZoneClock {
     const second = Math.floor(time / 1000) * 1000
     const shown: Record<string, string> = {}
     for (const { type, value } of this.format.formatToParts(second)) shown[type] = value
-    const { era, year, month, day, hour, minute, second: seconds } = shown
-    const fullYear = era?.startsWith('B') ? 1 - Number(year) : Number(year)
-    const date = new Date(0).setUTCFullYear(fullYear, Number(month) - 1, Number(day))
+    const { year, month, day, hour, minute, second: seconds } = shown
+    const date = new Date(0).setUTCFullYear(Number(year), Number(month) - 1, Number(day))
     return date + ((Number(hour) * 60 + Number(minute)) * 60 + Number(seconds)) * 1000 + (time - second)
   }
 

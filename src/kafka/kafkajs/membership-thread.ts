@@ -4,6 +4,7 @@ import type { GroupMemberOptions } from '../group-member.ts'
 import type { FromMember, MemberLink } from '../group-messages.ts'
 import type { KafkaConnectionConfig } from '../kafka-cluster.ts'
 import type { GroupThreadData } from './group-thread.ts'
+import { threadFlags } from './thread-flags.ts'
 
 /** Starts the membership thread. */
 export function startGroupThread(connection: KafkaConnectionConfig, member: GroupMemberOptions): MemberLink {
@@ -11,7 +12,10 @@ export function startGroupThread(connection: KafkaConnectionConfig, member: Grou
   const data: GroupThreadData = { connection, member, lastBeat }
   // The same file whether it runs from source (.ts) or from the built package (.js).
   const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js'
-  const worker = new Worker(new URL(`./group-thread${extension}`, import.meta.url), { workerData: data })
+  const worker = new Worker(new URL(`./group-thread${extension}`, import.meta.url), {
+    workerData: data,
+    execArgv: threadFlags(process.execArgv),
+  })
   const beats = new Float64Array(lastBeat)
   const link: MemberLink = {
     send: (message) => worker.postMessage(message),

@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Logger } from '../../../src/core/ports.ts'
 import { MillraceError } from '../../../src/errors.ts'
@@ -132,6 +133,45 @@ describe('lines for programs', () => {
       causes: [{ name: 'TypeError', message: 'why' }],
       stack: expect.stringContaining('No topic'),
     })
+  })
+
+  /** Errors as they come from other places; none has an enumerable field. */
+  const strangers: [string, () => unknown][] = [
+    ['another realm', () => runInNewContext('new TypeError("far away")')],
+    ['another thread', () => structuredClone(new TypeError('far away'))],
+    ['a class that is no Error', () => new Stranger()],
+  ]
+  class Stranger {
+    get name() {
+      return 'TypeError'
+    }
+    get message() {
+      return 'far away'
+    }
+    get stack() {
+      return 'TypeError: far away\n    at f (/x.js:1:1)'
+    }
+  }
+
+  test.each(strangers)('an error of %s is written out, under any key and inside others', async (_, make) => {
+    const log = await open({ format: 'json' })
+    log.warn('Odd', { error: make(), err: make(), cause: make(), list: [{ reason: make() }] })
+    const told = { name: 'TypeError', message: 'far away', stack: expect.stringContaining('far away') }
+    expect(json()[0]).toMatchObject({ error: told, err: told, cause: told, list: [{ reason: told }] })
+  })
+
+  test.each(strangers)('for people an error of %s is reported below the line', async (_, make) => {
+    const log = await open({ format: 'pretty' })
+    log.warn('Odd', { error: make(), list: [make()] })
+    expect(written).toMatch(/WARN {2}Odd {2}list=\["TypeError: far away"\]\n {2}TypeError: far away\n/)
+  })
+
+  test('a value that refers to itself is no trouble', async () => {
+    const log = await open({ format: 'json' })
+    const loop: Record<string, unknown> = { n: 1n }
+    loop['self'] = loop
+    log.info('Loop', { loop, at: new Date(0) })
+    expect(json()[0]).toMatchObject({ loop: { n: '1', self: { n: '1' } }, at: '1970-01-01T00:00:00.000Z' })
   })
 })
 
