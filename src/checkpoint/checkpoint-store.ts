@@ -74,6 +74,8 @@ export interface CheckpointStore {
   /** Durable confirmed(n), with the end of the run if this is its last act. */
   writeConfirmed(run: string, n: number, end?: JobRecord): Promise<void>
   writeEnd(end: JobRecord): Promise<void>
+  /** Resolves when a fenced transaction has proved that nobody took the job over since our take-over. @throws MILLRACE_ATTEMPT_LOST. */
+  proveLeadership(): Promise<void>
   acceptLost(transactions: readonly string[]): Promise<void>
   /** Forgets completed(n). Its blobs are discarded by the caller afterwards. */
   forget(run: string, n: number): Promise<void>
@@ -88,6 +90,14 @@ export interface OutputTransactions {
   observe(recorded: readonly SinkRecord[]): Promise<void>
   /** Step 9: aborts all leftovers by compare-and-set; leases for each sink's subtasks, by uid. */
   lease(): Promise<ReadonlyMap<string, readonly unknown[]>>
-  /** Aborts whatever is open and not in `keep` (committables of the latest completed checkpoint): cancel, stop, shut down. */
-  abortOpen(): Promise<void>
+  /** Aborts whatever is open: cancel, stop, shut down. */
+  abortOpen(options: AbortOptions): Promise<void>
+}
+
+/** What `abortOpen` must know to be safe. */
+export interface AbortOptions {
+  /** Transactional ids that hold what a completed checkpoint promised. */
+  readonly keep?: readonly string[]
+  /** Asked after the open transactions were looked up and before the first is aborted: what was seen before the proof is ours. */
+  readonly proveLeadership?: () => Promise<void>
 }

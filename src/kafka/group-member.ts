@@ -7,6 +7,7 @@
  *
  * Runs on a thread of its own in production (group-thread.ts), so that a blocked record thread keeps its membership.
  */
+import { deadline } from '../core/deadline.ts'
 import type { World } from '../core/ports.ts'
 import { isMillraceError, KafkaError } from '../errors.ts'
 import { type JoinedGroup, type KafkaCluster, KafkaCode } from './kafka-cluster.ts'
@@ -39,6 +40,8 @@ export type GroupEvent =
   | { readonly type: 'conflict'; readonly runningFingerprint: string }
   | { readonly type: 'failed'; readonly message: string; readonly code: string }
 
+/** How long leaving may take. */
+const LEAVE_MS = 2_000
 /** Milliseconds between two tries to join while the group cannot be joined. */
 const RETRY_MS = 1_000
 
@@ -52,6 +55,7 @@ export class GroupMember {
   #membership: Membership | undefined
   #lastBeat = 0
   #stopped = false
+  #loop: Promise<void> = Promise.resolve()
   /** Since when workers with another graph are in the group. */
   #mismatchSince: number | undefined
 
@@ -71,7 +75,7 @@ export class GroupMember {
   }
 
   start(): void {
-    this.#run().catch((error: unknown) => {
+    this.#loop = this.#run().catch((error: unknown) => {
       if (this.#stopped) return
       this.#emit({
         type: 'failed',
@@ -107,12 +111,19 @@ export class GroupMember {
 
   async leave(): Promise<void> {
     this.#stopped = true
-    if (this.#memberId !== '') await this.#leaveAs(this.#memberId)
+    if (this.#memberId !== '') {
+      await this.#leaveAs(this.#memberId)
+      return
+    }
+    // A join that is under way is carried through, and left: nobody would beat for a member that joins later.
+    const wait = deadline(this.#world.timers, LEAVE_MS)
+    await Promise.race([this.#loop, wait.expired])
+    wait.cancel()
   }
 
   async #leaveAs(memberId: string): Promise<void> {
     try {
-      await this.#cluster.leaveGroup({ groupId: this.#options.groupId, memberId }, { timeoutMs: 2_000 })
+      await this.#cluster.leaveGroup({ groupId: this.#options.groupId, memberId }, { timeoutMs: LEAVE_MS })
     } catch (error) {
       // The session time-out removes the member instead; others wait that much longer.
       this.#world.logger.debug('could not leave the worker group', { error })

@@ -223,6 +223,10 @@ export class JobTopics implements CheckpointStore, HealingLog {
     return this.#mustWrite(`end ${end.status}`, [{ key: 'job', value: JSON.stringify(end) }])
   }
 
+  proveLeadership(): Promise<void> {
+    return this.#mustWrite('proof of leadership', [])
+  }
+
   acceptLost(transactions: readonly string[]): Promise<void> {
     if (transactions.length === 0) return Promise.resolve()
     return this.#mustWrite(

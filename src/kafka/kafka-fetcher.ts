@@ -135,6 +135,8 @@ export class KafkaFetcher {
   }
 
   async #assign(): Promise<void> {
+    // Splits that are added one after another go into one fetch: the first alone would keep its leader busy for a long poll.
+    await undefined
     const wanting: FetchedSplit[] = []
     const byLeader = new Map<number, FetchedSplit[]>()
     let leftOut = false

@@ -3,7 +3,7 @@
  * Every later initialisation is a compare-and-set with the (producer id, epoch) seen before attempt-started was written: whoever moved an
  * id since then leads, and we stop.
  */
-import type { OutputTransactions, SinkRecord } from '../checkpoint/checkpoint-store.ts'
+import type { AbortOptions, OutputTransactions, SinkRecord } from '../checkpoint/checkpoint-store.ts'
 import type { World } from '../core/ports.ts'
 import { KafkaError, MillraceError } from '../errors.ts'
 import {
@@ -30,12 +30,6 @@ export interface JobTransactionsOptions {
   readonly slots: number
   /** Time-out for ids of sinks that are not in the graph any more. */
   readonly defaultTimeoutMs: number
-}
-
-/** What `abortOpen` must know to be safe. */
-export interface AbortOptions {
-  readonly keep?: readonly string[]
-  readonly proveLeadership?: () => Promise<void>
 }
 
 /**

@@ -149,6 +149,7 @@ export class Attempt {
             : keyGroupRangeOf(subtask, vertex.maxParallelism, vertex.parallelism),
         maxParallelism: vertex.maxParallelism,
         requestProcessingTime: (time) => task.requestProcessingTime(index, time),
+        watermarkHeldBackBy: () => input.watermarkHeldBackBy(),
         fail,
       }),
       outside: (index, sideOutput) =>
@@ -300,6 +301,7 @@ export class Attempt {
         channel: this.#channels.get(channel) as LocalChannel,
         input: (graph.edges[channel.edge] as JobEdge).input,
         from: `${(graph.vertices[channel.from.vertex] as JobVertex).name} (${channel.from.subtask + 1})`,
+        heldBackBy: () => this.#splitsHoldingBack(channel),
       })),
     )
     gate.onData = wake
@@ -311,6 +313,11 @@ export class Attempt {
         driver.broadcast({ kind: 'cancel-checkpoint', n })
       },
     })
+  }
+
+  #splitsHoldingBack({ from }: ExecutionChannel): readonly string[] {
+    const head = (this.#options.graph.vertices[from.vertex] as JobVertex).operators[0] as ChainedOperator
+    return this.#sources.get(head.uid)?.watermarkers[from.subtask]?.holdingBack() ?? []
   }
 
   #writer(edge: JobEdge, subtask: number): RecordWriter {

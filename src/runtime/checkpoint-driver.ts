@@ -68,12 +68,14 @@ export class CheckpointDriver {
   #closed = false
   /** Commits run in the order of their checkpoints; a failed one stops those behind it. */
   #commits: Promise<void> = Promise.resolve()
+  #committed: number
   /** Work that must be over before the store is closed. */
   readonly #busy = new Set<Promise<unknown>>()
 
   constructor(options: CheckpointDriverOptions) {
     this.#options = options
     this.coordinator = new CheckpointCoordinator(options.config)
+    this.#committed = options.config.confirmed
     for (const checkpoint of options.retained) this.#retained.set(checkpoint.n, checkpoint)
   }
 
@@ -126,6 +128,19 @@ export class CheckpointDriver {
 
   get closed(): boolean {
     return this.#closed
+  }
+
+  /** Transactional ids with output that a completed checkpoint promised and that is not committed yet: nobody may abort them. */
+  get promised(): readonly string[] {
+    const ids = new Set<string>()
+    for (const { n, states } of this.#retained.values())
+      if (n > this.#committed)
+        for (const { committables } of states)
+          for (const committable of committables ?? []) {
+            const { transactionalId } = committable as { transactionalId?: unknown }
+            if (typeof transactionalId === 'string') ids.add(transactionalId)
+          }
+    return [...ids]
   }
 
   /** Completed checkpoints that are stored. */
@@ -302,6 +317,7 @@ export class CheckpointDriver {
     this.#commits = committed
     return committed.then(
       () => {
+        this.#committed = n
         this.#options.fault?.('before-confirm')
         this.#handle({ type: 'Committed', n, now: this.#now() })
       },

@@ -6,7 +6,7 @@ import type { CheckpointingMode } from '../core/constants.ts'
 import type { CheckpointKind, StreamElement } from '../core/element.ts'
 import { WatermarkValve } from '../core/time/watermarks.ts'
 import type { ChainDriver } from './chain-driver.ts'
-import type { InputGate } from './input-gate.ts'
+import type { GateChannel, InputGate } from './input-gate.ts'
 import type { StepResult, TaskInput } from './task-input.ts'
 
 /** Takes the snapshot of the whole task; awaited before the next element. */
@@ -109,6 +109,14 @@ export class GateInput implements TaskInput {
 
   async close(): Promise<void> {
     this.#gate.close()
+  }
+
+  watermarkHeldBackBy(): readonly string[] {
+    return this.#valve.holdingBack().map((index) => {
+      const { from, heldBackBy } = this.#gate.channels[index] as GateChannel
+      const splits = heldBackBy?.() ?? []
+      return splits.length === 0 ? from : `${from}: ${splits.join(', ')}`
+    })
   }
 
   describe(): string {

@@ -11,6 +11,8 @@ export interface GateChannel {
   readonly input: number
   /** Upstream subtask, for messages. */
   readonly from: string
+  /** Splits that hold its watermark back, if it comes from a source in this process. */
+  readonly heldBackBy?: () => readonly string[]
 }
 
 export class InputGate {

@@ -438,7 +438,11 @@ export class JobMaster {
     const kept = end.type === 'failed' || end.end.status === 'SUSPENDED'
     try {
       // After a failure the next attempt of this process aborts what is open, by compare-and-set.
-      if (end.type === 'ended') await transactions?.abortOpen()
+      if (end.type === 'ended')
+        await transactions?.abortOpen({
+          keep: running.driver.promised,
+          proveLeadership: () => store.proveLeadership(),
+        })
       if (end.type === 'ended' && end.end.status === 'CANCELED')
         await store.writeEnd({ run: running.run, status: 'CANCELED', at: world.clock.now() })
       if (

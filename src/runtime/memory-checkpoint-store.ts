@@ -65,6 +65,8 @@ export class MemoryCheckpointStore implements CheckpointStore {
     this.#job = end
   }
 
+  async proveLeadership(): Promise<void> {}
+
   async acceptLost(): Promise<void> {}
 
   async forget(run: string, n: number): Promise<void> {

@@ -140,6 +140,10 @@ export class SourceInput implements TaskInput {
     return this.reader.close()
   }
 
+  watermarkHeldBackBy(): readonly string[] {
+    return this.#watermarker?.holdingBack() ?? []
+  }
+
   describe(): string {
     if (this.#state === 'ended') return 'the source is read to its end'
     if (this.#state === 'stopped') return 'the source is stopped'

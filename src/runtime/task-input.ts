@@ -12,6 +12,8 @@ export interface TaskInput {
   /** Called between two steps when the coordinator triggers checkpoint n here (sources), or aborts it (all). */
   abortCheckpoint(n: number): void | Promise<void>
   close(): Promise<void>
+  /** What keeps the watermark where it is: splits or upstream subtasks, for people. */
+  watermarkHeldBackBy(): readonly string[]
   /** What it waits for, for people. */
   describe(): string
 }

@@ -87,7 +87,9 @@ export class HeapKeyedStateBackend implements KeyedStateBackend {
     return this.#tables.entries
   }
 
-  prefetch(_keys: readonly Key[]): undefined {
+  /** All state is at hand; this only warms the processor's cache. */
+  prefetch(keys: readonly Key[]): undefined {
+    this.#tables.lookAhead(keys)
     return undefined
   }
 

@@ -68,7 +68,7 @@ export class SimulatedWorker {
   #end: JobEnd | undefined
   #killed = false
   #stopAsked = false
-  #everRan = false
+  #incarnation = ''
 
   constructor(options: SimulatedWorkerOptions) {
     const { name, kafka, timers } = options
@@ -90,14 +90,9 @@ export class SimulatedWorker {
     return this.#end?.status ?? this.#master?.status ?? 'starting'
   }
 
-  /** True if it was seen to lead the job and run its tasks. */
-  get everRan(): boolean {
-    return this.#everRan
-  }
-
-  /** Notes whether it runs the job's tasks now. */
-  look(): void {
-    this.#everRan ||= this.#master?.status === 'RUNNING'
+  /** What the process calls itself in the records of its attempts; '' before it knows. */
+  get incarnation(): string {
+    return this.#incarnation
   }
 
   describe(): string {
@@ -175,6 +170,7 @@ export class SimulatedWorker {
       metrics: new MetricRegistry(),
     }
     const incarnation = world.random.uuid()
+    this.#incarnation = incarnation
     const composition: Composition = await composeKafkaJob({
       jobName,
       graph,

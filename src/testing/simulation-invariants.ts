@@ -7,6 +7,7 @@
  *
  * and at the end: no transaction open, last stable offset = high watermark, group offsets = positions of the latest checkpoint.
  */
+import type { AttemptRecord } from '../checkpoint/checkpoint-store.ts'
 import { type CompletedCheckpoint, decodeCheckpoint, handlesOf } from '../checkpoint/completed-checkpoint.ts'
 import type { Clock } from '../core/ports.ts'
 import { chunkKey, isChunkKey } from '../kafka/topic-blob-store.ts'
@@ -63,6 +64,7 @@ export class SimulationInvariants {
   readonly #chunks = new Set<string>()
   #latest: CompletedCheckpoint | undefined
   #attempt = 0
+  #leader = ''
   #endedRun: string | undefined
   #uncovered: Uncovered[] = []
   /** Next offset to read by input partition, of the latest completed checkpoint. */
@@ -89,8 +91,9 @@ export class SimulationInvariants {
     return this.#everCompleted.size
   }
 
-  get latest(): CompletedCheckpoint | undefined {
-    return this.#latest
+  /** Incarnation of the worker whose attempt is the latest. */
+  get leader(): string {
+    return this.#leader
   }
 
   /** Grows when there is something new to see. */
@@ -112,7 +115,9 @@ export class SimulationInvariants {
 
   /** True if no transaction is open on the topics. */
   isDecided(topics: readonly string[]): boolean {
-    return topics.every((topic) => this.#partitionsOf(topic).every(({ log }) => log.lastStableOffset === log.highWatermark))
+    return topics.every((topic) =>
+      this.#partitionsOf(topic).every(({ log }) => log.lastStableOffset === log.highWatermark),
+    )
   }
 
   /** Records of an input that a job may see, by now. */
@@ -201,7 +206,8 @@ export class SimulationInvariants {
       return
     }
     if (key === 'attempt' && value !== null) {
-      const { attempt } = JSON.parse(value.toString()) as { attempt: number }
+      const { attempt, incarnation } = JSON.parse(value.toString()) as AttemptRecord
+      this.#leader = incarnation
       if (attempt < this.#attempt) this.#violate(`attempt ${attempt} started after attempt ${this.#attempt}`)
       this.#attempt = attempt
       this.#endedRun = undefined

@@ -184,7 +184,9 @@ export class Simulation {
     const { bounded, workers } = this.#scenario
     await this.#prepare()
     for (let i = 0; i < workers; i++)
-      this.#later(i === 0 ? 0 : this.#supervisor.integer(0, 3_000), () => this.#startWorker())
+      this.#later(i === 0 ? 0 : this.#supervisor.integer(0, 3_000), () => {
+        if (this.#end === undefined) this.#startWorker()
+      })
     const ended = (): boolean => this.#step()
     let outcome = await this.#time.runUntil(ended, { maxMs: STORMY_MS, maxFirings: MAX_STEPS })
     if (outcome === 'time-limit') {
@@ -270,13 +272,7 @@ export class Simulation {
   #step(): boolean {
     if (this.#violations.length > 0) return true
     this.#invariants.step()
-    let alive = false
-    for (const worker of this.#workers) {
-      if (!worker.alive) continue
-      alive = true
-      worker.look()
-    }
-    if (this.#end !== undefined) return !alive
+    if (this.#end !== undefined) return !this.#workers.some((worker) => worker.alive)
     if (!this.#scenario.bounded && this.#input.done && !this.#stopping && this.#allSeen()) this.#stopAll()
     return false
   }
@@ -381,7 +377,8 @@ export class Simulation {
         this.#end ??= 'FINISHED'
         return
       case 'SUSPENDED':
-        if (this.#stopping && worker.everRan) this.#end ??= 'SUSPENDED'
+        // Only who led last has ended what was open; a zombie that wakes up and stops has not.
+        if (this.#stopping && worker.incarnation === this.#invariants.leader) this.#end ??= 'SUSPENDED'
         else this.#replaceLater(worker)
         return
       case 'FAILED':

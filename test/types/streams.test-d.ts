@@ -1,14 +1,20 @@
 /** Types of whole chains, without annotations. Checked by tsc; nothing here runs. */
 import {
+  type AllWindowedStream,
   type BroadcastState,
   type BroadcastStream,
   bytes,
+  CalendarEventTimeWindows,
   CheckpointingMode,
   type Collector,
   CoProcessFunction,
+  CountEvictor,
+  CountTrigger,
   collectSink,
   type DataStream,
+  EventTimeSessionWindows,
   ExternalizedCheckpointCleanup,
+  type GlobalWindow,
   type JobClient,
   type JobExecutionResult,
   JobStatus,
@@ -21,15 +27,22 @@ import {
   MapStateDescriptor,
   OutputTag,
   ProcessFunction,
+  ProcessWindowFunction,
   RestartStrategies,
   type RuntimeContext,
   type Serde,
   type SingleOutputStreamOperator,
   StreamExecutionEnvironment,
   string,
+  type TimeWindow,
+  Trigger,
+  type TriggerContext,
+  TriggerResult,
+  TumblingEventTimeWindows,
   type ValueState,
   ValueStateDescriptor,
   WatermarkStrategy,
+  type WindowedStream,
 } from 'millrace'
 import type { Equal } from './assert-type.ts'
 
@@ -188,6 +201,102 @@ orders
   .map((order): [string, number] => [order.user, order.amount])
   .keyBy((pair) => pair[0])
   .sum(1)
+
+// Windows.
+const windowed = byUser.window(TumblingEventTimeWindows.of(10_000))
+expectType<WindowedStream<Order, string, TimeWindow>>()(windowed)
+const sums = windowed.aggregate({
+  createAccumulator: () => ({ user: '', count: 0, sum: 0 }),
+  add: (order, total) => ({ user: order.user, count: total.count + 1, sum: total.sum + order.amount }),
+  getResult: (total) => `${total.user}: ${total.sum}`,
+  merge: (a, b) => ({ ...a, sum: a.sum + b.sum }),
+})
+expectType<SingleOutputStreamOperator<string>>()(sums)
+expectType<SingleOutputStreamOperator<[string, number, number]>>()(
+  windowed.aggregate(
+    { createAccumulator: () => 0, add: (order, sum) => sum + order.amount, getResult: (sum) => sum },
+    (user, context, values, out: Collector<[string, number, number]>) => {
+      expectType<string>()(user)
+      expectType<readonly number[]>()(values)
+      out.collect([user, context.window().start, values[0]!])
+    },
+  ),
+)
+windowed.aggregate({
+  createAccumulator: () => 0,
+  // @ts-expect-error text cannot be added to the accumulator
+  add: (order, sum) => `${sum}${order.amount}`,
+  getResult: (sum) => sum,
+})
+class Busiest extends ProcessWindowFunction<Order, string, string> {
+  override process(user: string, context: this['Context'], all: readonly Order[], out: Collector<string>) {
+    expectType<TimeWindow>()(context.window())
+    expectType<ValueState<number>>()(context.windowState().getState(new ValueStateDescriptor<number>('n')))
+    out.collect(`${user} ${all.length}`)
+  }
+}
+expectType<SingleOutputStreamOperator<string>>()(windowed.process(new Busiest()))
+expectType<SingleOutputStreamOperator<Order>>()(windowed.sum('amount'))
+expectType<SingleOutputStreamOperator<Order>>()(
+  windowed
+    .allowedLateness(1_000)
+    .sideOutputLateData(new OutputTag<Order>('late'))
+    .trigger(CountTrigger.of(3))
+    .evictor(CountEvictor.of(5))
+    .reduce((a, b) => (a.amount > b.amount ? a : b)),
+)
+// @ts-expect-error text cannot be added up
+windowed.sum('user')
+// @ts-expect-error the function is made for string keys
+orders
+  .keyBy((order) => order.amount)
+  .window(TumblingEventTimeWindows.of(1))
+  .process(new Busiest())
+// @ts-expect-error the function is made for orders
+payments
+  .keyBy((payment) => payment.orderUser)
+  .window(TumblingEventTimeWindows.of(1))
+  .process(new Busiest())
+// @ts-expect-error the tag is for payments
+windowed.sideOutputLateData(new OutputTag<Payment>('late'))
+byUser.window(EventTimeSessionWindows.withDynamicGap((order: Order) => order.amount)).maxBy('ts')
+// @ts-expect-error the gap is told by payments
+byUser.window(EventTimeSessionWindows.withDynamicGap((payment: Payment) => (payment.paid ? 1 : 2)))
+byUser
+  .window(CalendarEventTimeWindows.of('month', { zone: 'Europe/Berlin', weekStart: 'sunday' }))
+  .sum('cents')
+// @ts-expect-error no such unit
+CalendarEventTimeWindows.of('fortnight', { zone: 'UTC' })
+expectType<WindowedStream<Order, string, GlobalWindow>>()(byUser.countWindow(10, 5))
+byUser.countWindow(10).apply((user, window, all, out: Collector<number>) => {
+  expectType<GlobalWindow>()(window)
+  out.collect(user.length + all.length)
+})
+expectType<AllWindowedStream<Order, TimeWindow>>()(orders.windowAll(TumblingEventTimeWindows.of(10_000)))
+expectType<SingleOutputStreamOperator<number>>()(
+  orders.windowAll(TumblingEventTimeWindows.of(10_000)).process((context, all, out: Collector<number>) => {
+    expectType<TimeWindow>()(context.window())
+    out.collect(all.length)
+  }),
+)
+class FireOnEnd extends Trigger<Order, TimeWindow> {
+  override onElement(order: Order, _timestamp: number, window: TimeWindow, context: TriggerContext) {
+    context.registerEventTimeTimer(window.maxTimestamp())
+    const count = context.getPartitionedState(new ValueStateDescriptor<number>('count'))
+    expectType<number | null>()(count.value())
+    return order.amount > 0 ? TriggerResult.FIRE : TriggerResult.CONTINUE
+  }
+  override onEventTime() {
+    return TriggerResult.FIRE_AND_PURGE
+  }
+  override onProcessingTime() {
+    return TriggerResult.CONTINUE
+  }
+  override clear() {}
+}
+windowed.trigger(new FireOnEnd())
+// @ts-expect-error the trigger is for time windows
+byUser.countWindow(5).trigger(new FireOnEnd())
 
 // union, connect.
 expectType<DataStream<Order>>()(orders.union(valid, orders))

@@ -41,6 +41,8 @@ export interface OperatorContext {
   readonly maxParallelism: number
   /** Asks the runtime to call `onProcessingTime` at `time` (epoch ms); the earliest wish wins, one at a time. */
   requestProcessingTime(time: number): void
+  /** What keeps the watermark where it is: source splits or upstream subtasks, for people. */
+  watermarkHeldBackBy?(): readonly string[]
   /** Fails the subtask from outside of a call, e.g. from a background promise. */
   fail(error: unknown): void
 }

@@ -281,7 +281,7 @@ describe('confirmation', () => {
     committed(1)
     const effects = written(2)
     expect(only(effects, 'NotifyConfirmed')).toEqual([])
-    expect(only(effects, 'Commit')[0]).toMatchObject({ permit: { checkpointId: 2, confirmed: 0 } })
+    expect(only(effects, 'Commit')[0]).toMatchObject({ permit: { checkpointId: 2, confirmed: 1 } })
     committed(2)
     interval()
     expect(only(ackAll(3), 'WriteCommitPoint')).toMatchObject([{ n: 3, confirmed: 2 }])

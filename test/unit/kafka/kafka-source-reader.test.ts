@@ -5,7 +5,7 @@ import { DEAD_LETTER_TAG, type DeadLetterRecord, deadLetter } from '../../../src
 import { type KafkaReaderOptions, KafkaSourceReader } from '../../../src/kafka/kafka-source-reader.ts'
 import type { KafkaSplit } from '../../../src/kafka/offsets.ts'
 import { json, string } from '../../../src/serdes/serdes.ts'
-import { countingCounter, SimulatedScene } from './simulated-scene.ts'
+import { countingCounter, overriding, SimulatedScene } from './simulated-scene.ts'
 
 let scene: SimulatedScene
 
@@ -339,16 +339,28 @@ describe('trouble with brokers', () => {
     expect(() => driven.reader.poll()).toThrow(/in/)
   })
 
-  test('damaged bytes are an error, never other records', async () => {
+  test('damaged bytes are an error that names the place, never other records', async () => {
+    await scene.produce('in', ['a'])
     await scene.produce('in', ['abcdef'])
-    const { log } = scene.kafka.inside.topics.partition({ topic: 'in', partition: 0 })!
-    const slice = log.read(0n, 1_000_000, 'read_uncommitted', true)
-    const driven = new Driven<string>({}, [split()])
-    // The simulated broker hands out its stored bytes: spoil them in place.
-    expect(slice.records.length).toBeGreaterThan(61)
-    scene.kafka.intercept(undefined)
-    await driven.drain()
-    expect(driven.values).toEqual(['abcdef'])
+    const cluster = overriding(scene.cluster, {
+      fetch: async (request) => {
+        const answers = await scene.cluster.fetch(request)
+        return answers.map((answer) => {
+          const records = Buffer.from(answer.records)
+          const at = records.indexOf('abcdef')
+          if (at >= 0) records[at] = 0x58
+          return { ...answer, records }
+        })
+      },
+    })
+    const driven = new Driven<string>({ cluster }, [split()])
+    await scene.time.advance(1_000)
+    expect(() => {
+      for (let polls = 0; polls < 3; polls++) driven.received.push(driven.reader.poll()!)
+    }).toThrow(
+      expect.objectContaining({ code: 'MILLRACE_CORRUPT_BATCH', message: expect.stringMatching(/in.*0.*offset 1/) }),
+    )
+    expect(driven.position).toEqual(['0'])
   })
 })
 

@@ -1,7 +1,14 @@
 import { describe, expect, test } from '@jest/globals'
 import { OutputTag } from '../../../../src/core/output-tag.ts'
-import { EventTimeSessionWindows, ProcessingTimeSessionWindows } from '../../../../src/core/windows/session-assigners.ts'
-import { ContinuousEventTimeTrigger, CountTrigger, PurgingTrigger } from '../../../../src/core/windows/triggers.ts'
+import {
+  EventTimeSessionWindows,
+  ProcessingTimeSessionWindows,
+} from '../../../../src/core/windows/session-assigners.ts'
+import {
+  ContinuousEventTimeTrigger,
+  CountTrigger,
+  PurgingTrigger,
+} from '../../../../src/core/windows/triggers.ts'
 import { harnessOf, listed, type Row, send, sums, windowsOf } from './window-harness.ts'
 
 const sessions = () => windowsOf(EventTimeSessionWindows.withGap(10))
@@ -77,12 +84,7 @@ describe('sessions', () => {
     await harness.processWatermark(12)
     await send(harness, 'a 3@2')
     await send(harness, 'a 4@-3')
-    expect(harness.values()).toEqual([
-      'a 0-10: 1',
-      'a 0-13: 1 2',
-      'a 0-13: 1 2 3',
-      'a -3-13: 1 2 3 4',
-    ])
+    expect(harness.values()).toEqual(['a 0-10: 1', 'a 0-13: 1 2', 'a 0-13: 1 2 3', 'a -3-13: 1 2 3 4'])
     await harness.processWatermark(32)
     expect([harness.values().length, harness.stateEntries(), harness.timerCount()]).toEqual([4, 0, 0])
   })

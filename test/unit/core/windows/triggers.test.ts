@@ -183,6 +183,8 @@ describe('a trigger of the job', () => {
   })
 
   test('that says it can merge must do so', () => {
-    expect(() => new Delayed().onMerge(undefined as never, undefined as never)).toThrow(/Delayed .*no onMerge/)
+    expect(() => new Delayed().onMerge(undefined as never, undefined as never)).toThrow(
+      /Delayed .*no onMerge/,
+    )
   })
 })

@@ -1,0 +1,120 @@
+import { afterEach, describe, expect, test } from '@jest/globals'
+import { StreamExecutionEnvironment } from 'millrace'
+import type { Leadership } from '../../../src/checkpoint/leadership.ts'
+import { jobSettings } from '../../../src/config/job-settings.ts'
+import { settingsOfCode } from '../../../src/config/setting.ts'
+import { resolveConfig } from '../../../src/config.ts'
+import type { Sink } from '../../../src/core/connector.ts'
+import { buildJobGraph } from '../../../src/core/graph/job-graph-builder.ts'
+import type { Logger } from '../../../src/core/ports.ts'
+import { MetricRegistry } from '../../../src/metrics/metrics.ts'
+import { createMaster } from '../../../src/runtime/deployment.ts'
+import type { JobMaster } from '../../../src/runtime/job-master.ts'
+import { MemoryCheckpointStore } from '../../../src/runtime/memory-checkpoint-store.ts'
+import { REAL_TIMERS, realWorld } from '../../../src/runtime/real-world.ts'
+import { plainStorage } from '../../../src/runtime/state-storage.ts'
+import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
+import { decodeOperatorState, encodeOperatorState } from '../../../src/state/operator-state-codec.ts'
+import { RecordingExecutor } from '../api/recording-executor.ts'
+
+const SILENT: Logger = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  child: () => SILENT,
+}
+
+/** Takes a millisecond for each vector, so that a job over an endless input idles along. */
+const slowSink: Sink<number> = {
+  kind: 'slow',
+  describe: () => ({}),
+  createWriter: () => ({
+    write: () => REAL_TIMERS.sleep(1),
+    flush: () => undefined,
+    close: () => undefined,
+  }),
+}
+
+/** Chosen to lead when the test says so. */
+class Election implements Leadership {
+  onLost: ((reason: string) => void) | undefined
+  readonly workers = 1
+  readonly #chosen = Promise.withResolvers<void>()
+  choose(): void {
+    this.#chosen.resolve()
+  }
+  lead(): Promise<void> {
+    return this.#chosen.promise
+  }
+  async assertLeader(): Promise<void> {}
+  async leave(): Promise<void> {}
+}
+
+let master: JobMaster | undefined
+afterEach(() => master?.cancel())
+
+async function newMaster(election: Election): Promise<JobMaster> {
+  const executor = new RecordingExecutor()
+  const env = StreamExecutionEnvironment.getExecutionEnvironment()
+  env.enableCheckpointing(60_000)
+  env.fromSequence(1, Number.MAX_SAFE_INTEGER).sinkTo(slowSink)
+  await env.executeAsync('job')
+  const config = resolveConfig(settingsOfCode(executor.last.settings.config))
+  const blobs = new MemoryBlobStore()
+  master = createMaster(
+    {
+      leadership: election,
+      store: new MemoryCheckpointStore(blobs),
+      storage: plainStorage(blobs, { encode: encodeOperatorState, decode: decodeOperatorState }),
+      transactions: undefined,
+      close: async () => undefined,
+    },
+    {
+      jobName: 'job',
+      graph: buildJobGraph(executor.last.graph, {
+        jobName: 'job',
+        defaultParallelism: 1,
+        maxParallelism: 128,
+      }),
+      settings: jobSettings(config),
+      world: realWorld(SILENT, new MetricRegistry()),
+      incarnation: 'worker',
+      start: { fresh: false, allowNonRestoredState: false, acceptLostTransactions: [] },
+      fault: undefined,
+    },
+  )
+  return master
+}
+
+describe('a checkpoint that somebody asks for', () => {
+  test('before the job runs is taken when it does', async () => {
+    const election = new Election()
+    const leader = await newMaster(election)
+    const end = leader.run()
+    const asked = [leader.triggerCheckpoint(), leader.triggerCheckpoint()]
+    expect(leader.status).toBe('CREATED')
+    election.choose()
+    const [first, second] = await Promise.all(asked)
+    expect(first).toBeGreaterThanOrEqual(1)
+    expect(second).toBeGreaterThanOrEqual(first as number)
+    expect(leader.status).toBe('RUNNING')
+    expect(await leader.triggerCheckpoint()).toBeGreaterThan(second as number)
+    await leader.cancel()
+    await end
+  })
+
+  test('is refused when the job ends without ever running, and after its end', async () => {
+    const leader = await newMaster(new Election())
+    const end = leader.run()
+    const refusal = expect.objectContaining({
+      code: 'MILLRACE_CHECKPOINT_FAILED',
+      message: expect.stringContaining('the job is CANCELED'),
+    })
+    const asked = expect(leader.triggerCheckpoint()).rejects.toEqual(refusal)
+    await leader.cancel()
+    expect(await end).toEqual({ status: 'CANCELED' })
+    await asked
+    await expect(leader.triggerCheckpoint()).rejects.toEqual(refusal)
+  })
+})
