@@ -196,6 +196,16 @@ export const ERROR_CODES = {
     retriable: false,
     remedy: 'Install the optional package that the message names.',
   },
+  MILLRACE_SCHEMA_REGISTRY_UNREACHABLE: {
+    fault: 'external',
+    retriable: true,
+    remedy: 'Check schema.registry.url (or SCHEMA_REGISTRY_URL), the network, and that the registry runs.',
+  },
+  MILLRACE_SCHEMA_REGISTRY_REFUSED: {
+    fault: 'user',
+    retriable: false,
+    remedy: 'Check that schema.registry.url is the base address of the registry, and that the schema fits what the subject allows.',
+  },
   MILLRACE_JOB_CONFLICT: {
     fault: 'user',
     retriable: false,

@@ -44,6 +44,7 @@ export type {
   CommitterContext,
   GroupOffset,
   Serde,
+  SerdeContext,
   Sink,
   SinkWriter,
   SinkWriterContext,
@@ -209,4 +210,14 @@ export {
 } from './kafka/kafka-source.ts'
 export type { DataLossPolicy } from './kafka/kafka-source-reader.ts'
 export { type OffsetMap, OffsetsInitializer } from './kafka/offsets.ts'
+export type { SchemaReference } from './serdes/registry-api.ts'
+export {
+  type AvroOptions,
+  avro,
+  type JsonSchemaOptions,
+  jsonSchema,
+  type ProtobufOptions,
+  protobuf,
+  type SchemaRegistryOptions,
+} from './serdes/schema-registry.ts'
 export { bytes, float64, integer, json, long, string } from './serdes/serdes.ts'

@@ -13,7 +13,7 @@
  * | CollectingBarriers(n)     | count     | abort n, collect m | swallow            | abort n  | abort n | may complete  |
  *
  * EXACTLY_ONCE blocks a channel from its barrier until the snapshot; AT_LEAST_ONCE counts and never blocks.
- * Nothing waits for a later checkpoint to come: an abort always unblocks (protocol: aborts reach every subtask).
+ * Nothing waits for a later checkpoint to come: an abort always unblocks (protocol §3.3).
  */
 import type { CheckpointingMode } from '../core/constants.ts'
 import type { CheckpointKind } from '../core/element.ts'

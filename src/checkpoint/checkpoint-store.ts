@@ -58,9 +58,9 @@ export type CommitPointOutcome =
 export interface CheckpointStore {
   /** Where snapshot bytes go when no directory is configured. */
   readonly blobs: BlobStore
-  /** Fences every earlier leader, then reads the facts (protocol §2 steps 1 and 3). @throws MILLRACE_ATTEMPT_LOST when another one leads. */
+  /** Fences every earlier leader, then reads the facts (protocol §2.1 and §2.3). @throws MILLRACE_ATTEMPT_LOST when another one leads. */
   takeOver(): Promise<RecoveryFacts>
-  /** Durable attempt-started (step 5). */
+  /** Durable attempt-started (protocol §2.5). */
   startAttempt(record: AttemptRecord): Promise<void>
   /** A commit point is likely to come soon: what can be done before its content is known is begun. Never fails. */
   prepareCommitPoint?(groupIds: readonly string[]): void
@@ -86,9 +86,9 @@ export interface CheckpointStore {
 export interface OutputTransactions {
   /** Records for attempt-started: the sinks of this graph, at least as wide as ever recorded. */
   records(recorded: readonly SinkRecord[]): SinkRecord[]
-  /** Step 4: what earlier attempts may have left. Must be called before attempt-started is written. */
+  /** What earlier attempts may have left (protocol §2.4). Must be called before attempt-started is written. */
   observe(recorded: readonly SinkRecord[]): Promise<void>
-  /** Step 9: aborts all leftovers by compare-and-set; leases for each sink's subtasks, by uid. */
+  /** Aborts all leftovers by compare-and-set (protocol §2.9); leases for each sink's subtasks, by uid. */
   lease(): Promise<ReadonlyMap<string, readonly unknown[]>>
   /** Aborts whatever is open: cancel, stop, shut down. */
   abortOpen(options: AbortOptions): Promise<void>

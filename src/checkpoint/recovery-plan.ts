@@ -1,5 +1,5 @@
 /**
- * Observed facts → what a new leader does. Pure and total.
+ * Observed facts → what a new leader does (protocol §4.2). Pure and total.
  *
  * | last record of the latest run         | plain start                        | --fresh          |
  * | none                                  | start a run                        | start a run      |

@@ -5,6 +5,12 @@
 import type { RecordVector } from './element.ts'
 import type { Counter, Logger, MetricGroup, World } from './ports.ts'
 
+/** What a serde may need of the job's configuration, which is known only when the job runs. */
+export interface SerdeContext {
+  /** `schema.registry.url`, with user and password if it has them. */
+  readonly schemaRegistryUrl?: string | undefined
+}
+
 /** Turns values into bytes and back; null in, null out. */
 export interface Serde<T> {
   /** Short name for messages, e.g. 'json'. */
@@ -17,9 +23,12 @@ export interface Serde<T> {
   readSlice?(buffer: Buffer, start: number, end: number): T
   /** Fast path: the value as text that is UTF-8 encoded straight into a batch. */
   toText?(value: T): string
-  /** Called once before use, e.g. to reach a schema registry; may be asynchronous. */
-  open?(): void | Promise<void>
-  /** Loads what `deserialize` of these bytes needs (e.g. a schema by id); resolves before it is called. Undefined = nothing to wait for. */
+  /** Called before use, by each subtask that uses it, e.g. to reach a schema registry; may be asynchronous. */
+  open?(context: SerdeContext): void | Promise<void>
+  /**
+   * Loads what `deserialize` of these bytes needs (e.g. a schema by id); resolves before it is called. Undefined = nothing to wait for.
+   * Rejects with a MillraceError for trouble with the outside, which is the job's; with any other error the record counts as undecodable.
+   */
   prepareDeserialize?(bytes: Uint8Array): Promise<void> | undefined
   /** The same for serialize. */
   prepareSerialize?(value: T, topic: string): Promise<void> | undefined

@@ -1,5 +1,6 @@
 /**
- * Healing: the records of a prepared transaction that the broker gave up are read from the log and written again, exactly once.
+ * Healing: the records of a prepared transaction that the broker gave up are read from the log and written again, exactly once
+ * (protocol §5.5 and §5.6).
  *
  *   verify all ranges (topic id, count, digest) ──► write again, piece by piece ──► done
  *            │ anything missing or different                 │ killed: the next healer continues after the last piece

@@ -41,7 +41,7 @@ export interface JobTopicsOptions {
   readonly world: World
   /** -1 = min(3, brokers). */
   readonly replicationFactor: number
-  /** Succeeds only while this worker is the group's leader in its generation (protocol §2 step 2). */
+  /** Succeeds only while this worker is the group's leader in its generation (protocol §2.2). */
   readonly assertLeader: () => Promise<void>
 }
 

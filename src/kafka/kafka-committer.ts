@@ -9,7 +9,7 @@
  * | 47, 48, 49, 90 | no                   | while running: the attempt fails; at take-over: the log decides          |
  *
  * At take-over the first marker in the log after the transaction's records says COMMIT (done) or ABORT (its records are healed);
- * none left = MILLRACE_TRANSACTION_LOST, and a person decides.
+ * none left = MILLRACE_TRANSACTION_LOST, and a person decides (protocol §5.1, §5.2, §5.3 and §5.4).
  */
 import { committableName } from '../checkpoint/completed-checkpoint.ts'
 import type { CommitPermit, Committer } from '../core/connector.ts'

@@ -1,6 +1,7 @@
 /**
  * How the composition root hands a Kafka cluster to sources and sinks that a user declared without one.
  */
+import type { SerdeContext } from '../core/connector.ts'
 import { MillraceError } from '../errors.ts'
 import type { HealingLog } from './healing-log.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
@@ -15,6 +16,8 @@ export interface KafkaEnvironment {
   readonly fetchMaxWaitMs: number
   /** The brokers' transaction.max.timeout.ms. */
   readonly maxTransactionTimeoutMs: number
+  /** Given to serdes when they are opened. */
+  readonly serdes: SerdeContext
   /** What a sink does that was not told: exactly once when the job takes exactly-once checkpoints. */
   readonly exactlyOnceByDefault: boolean
   /** Transactional ids a sink subtask owns: max concurrent checkpoints + 2. */

@@ -58,6 +58,7 @@ export class KafkaSink<T> extends KafkaBound implements TwoPhaseCommittingSink<T
       acks: this.options.deliveryGuarantee === 'NONE' ? 1 : -1,
       transactionTimeoutMs: this.transactionTimeoutMs,
       assertAlive: environment.assertAlive,
+      serdes: environment.serdes,
       context,
     })
   }

@@ -2,9 +2,9 @@
  * Reads the splits of one source subtask: decodes fetched bytes into vectors, a split at a time, in turn.
  * Between two polls the position of each split lies just past what was returned, control records and aborted batches included.
  */
-import type { SourceReader, SourceReaderContext, SplitRecords } from '../core/connector.ts'
+import type { SerdeContext, SourceReader, SourceReaderContext, SplitRecords } from '../core/connector.ts'
 import { recordVector } from '../core/element.ts'
-import { DataLossError, type DeserializationError, MillraceError } from '../errors.ts'
+import { DataLossError, type DeserializationError, isMillraceError, MillraceError } from '../errors.ts'
 import {
   currentRecord,
   DEAD_LETTER_TAG,
@@ -31,6 +31,8 @@ export interface KafkaReaderOptions<T> {
   readonly onDataLoss: DataLossPolicy
   readonly fetchMaxBytes: number
   readonly fetchMaxWaitMs: number
+  /** For opening the serde. */
+  readonly serdes?: SerdeContext
 }
 
 /** A split, what was fetched of it, and the cursor over the buffer being decoded. */
@@ -80,8 +82,8 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
   }
 
   async start(): Promise<void> {
-    const { deserializer } = this.#options
-    if (deserializer.kind === 'value') await deserializer.serde.open?.()
+    const { deserializer, serdes = {} } = this.#options
+    if (deserializer.kind === 'value') await deserializer.serde.open?.(serdes)
   }
 
   addSplits(splits: readonly KafkaSplit[]): void {
@@ -278,8 +280,8 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
   #prepare(split: OpenSplit, how: string, preparing: Promise<void>): void {
     this.#preparing = preparing
       .catch((cause: unknown) => {
-        // Transient trouble (a registry that does not answer) is the job's restart strategy's; bad bytes are the policy's.
-        if (cause instanceof MillraceError && cause.retriable) this.#fail(cause)
+        // Trouble with the outside (a registry that does not answer, or refuses us) is the job's; bad bytes are the policy's.
+        if (isMillraceError(cause)) this.#fail(cause)
         else {
           split.held = false
           try {

@@ -158,6 +158,7 @@ export class KafkaSource<T> extends KafkaBound implements Source<T, KafkaSplit> 
         onDataLoss: this.#options.onDataLoss ?? 'fail',
         fetchMaxBytes: environment.fetchMaxBytes,
         fetchMaxWaitMs: environment.fetchMaxWaitMs,
+        serdes: environment.serdes,
       },
       context,
     )

@@ -3,7 +3,7 @@
  * With no id free the writer holds records back until the newest prepared checkpoint is decided: complete → another id comes free;
  * aborted → it goes on in the same transaction.
  */
-import type { SinkWriterContext, TwoPhaseSinkWriter } from '../core/connector.ts'
+import type { SerdeContext, SinkWriterContext, TwoPhaseSinkWriter } from '../core/connector.ts'
 import { deadline } from '../core/deadline.ts'
 import type { RecordVector } from '../core/element.ts'
 import { userError } from '../core/operators/user-error.ts'
@@ -23,6 +23,8 @@ export interface KafkaWriterOptions<T> {
   readonly acks: -1 | 1
   readonly transactionTimeoutMs: number
   readonly assertAlive: () => void
+  /** For opening the serde. */
+  readonly serdes?: SerdeContext
   readonly context: SinkWriterContext
 }
 
@@ -76,8 +78,8 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
   }
 
   async open(): Promise<void> {
-    const { sink } = this.#options
-    await sink.value.open?.()
+    const { sink, serdes = {} } = this.#options
+    await sink.value.open?.(serdes)
     if (typeof sink.topic === 'string') await this.#lookUp(sink.topic)
   }
 

@@ -1,5 +1,5 @@
 /**
- * What became of a transaction whose commit the broker refused: the log decides. The first control record of its producer id after its last
+ * What became of a transaction whose commit the broker refused: the log decides (protocol §5.3). The first control record of its producer id after its last
  * offset, on any of its partitions, is the truth: COMMIT = it is committed; ABORT = its records must be written again (healing).
  * Epochs are not compared: a commit carries the epoch e, an abort by fence or time-out e+1, and a later transaction may be committed under e+1.
  */

@@ -1,5 +1,5 @@
 /**
- * The transactional ids of one sink subtask, and what each is doing. Pure.
+ * The transactional ids of one sink subtask, and what each is doing (protocol §3.5). Pure.
  *
  *        take()            prepare(n)           complete(m ≥ n)           confirmed(m ≥ n)        reinitialised
  *   Free ───────► Open ───────────────► Prepared ───────────────► Committed ───────────────► Renewing ───────► Free

@@ -1,5 +1,5 @@
 /**
- * Output transactions of all sinks of a job: found, cleaned up and leased at take-over (protocol §2 steps 4 and 9), aborted at the end.
+ * Output transactions of all sinks of a job: found, cleaned up and leased at take-over (protocol §2.4 and §2.9), aborted at the end.
  * Every later initialisation is a compare-and-set with the (producer id, epoch) seen before attempt-started was written: whoever moved an
  * id since then leads, and we stop.
  */

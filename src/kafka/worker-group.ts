@@ -1,5 +1,5 @@
 /**
- * Leadership by a Kafka group (protocol §2): Kafka does membership, failure detection and the choice of the leader; the record thread only
+ * Leadership by a Kafka group (protocol §2.11 and §2.13): Kafka does membership, failure detection and the choice of the leader; the record thread only
  * hears what changed. A rebalance never stops tasks by itself: whoever leads goes on leading through it.
  *
  *   Starting ──joined as leader──► Leading ──joined as follower, lost──► (onLost) ──► Following ──joined as leader──► Leading
@@ -18,7 +18,7 @@ function codeOf(code: string): ErrorCode {
 }
 
 /** How long leaving may take; the session time-out does it otherwise. */
-const LEAVE_MS = 2_500
+const LEAVE_MS = 1_500
 
 export class WorkerGroup implements Leadership {
   onLost: ((reason: string) => void) | undefined

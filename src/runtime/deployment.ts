@@ -292,6 +292,7 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
     fetchMaxBytes: config.get('kafka.fetch.max-bytes'),
     fetchMaxWaitMs: config.get('kafka.fetch.max-wait'),
     maxTransactionTimeoutMs,
+    serdes: { schemaRegistryUrl: config.get('schema.registry.url') },
     exactlyOnceByDefault:
       settings.checkpointing.intervalMs !== undefined && settings.checkpointing.mode === 'EXACTLY_ONCE',
     transactionSlots: slots,

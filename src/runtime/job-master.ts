@@ -34,8 +34,10 @@ import { RestartStrategy } from './restart-strategy.ts'
 import type { AttemptStorage, StateStorage } from './state-storage.ts'
 import { shapesOf, type Taken, TakeOver } from './take-over.ts'
 
-/** How long a stop may take before it is cut short; the process must be gone 10 s after SIGTERM. */
-const STOP_MS = 7_000
+/** How long the last checkpoint may take when the job is stopped; the process must be gone 10 s after SIGTERM. */
+const STOP_MS = 6_500
+/** How long all of a stop may take. Leaving the group comes on top of it. */
+const OVERDUE_MS = 8_000
 /** A worker that lost the job looks again after this time. */
 const REJOIN_MS = 500
 
@@ -87,6 +89,8 @@ export class JobMaster {
   #wake: (() => void) | undefined
   #lastCompleted: { readonly n: number; readonly at: number } | undefined
   #end: JobEnd | undefined
+  /** Resolves when a stop takes too long. */
+  readonly #overdue = Promise.withResolvers<JobEnd>()
   /** Who waits until the job runs. */
   #waiting: PromiseWithResolvers<Running>[] = []
   readonly #committers = new Map<string, Committer<unknown>>()
@@ -126,18 +130,23 @@ export class JobMaster {
 
   /** Runs the job to its end. Never rejects. */
   async run(): Promise<JobEnd> {
+    const end = await Promise.race([this.#inOrder(), this.#overdue.promise])
+    this.#status = JobStatus[end.status]
+    this.#end = end
+    for (const waiter of this.#waiting.splice(0)) waiter.reject(this.#over(end))
+    await this.#options.leadership.leave()
+    return end
+  }
+
+  async #inOrder(): Promise<JobEnd> {
     let end: JobEnd
     try {
       end = await this.#attempts()
     } catch (error) {
       end = { status: 'FAILED', error }
     }
-    this.#status = JobStatus[end.status]
-    this.#end = end
-    for (const waiter of this.#waiting.splice(0)) waiter.reject(this.#over(end))
     for (const committer of this.#committers.values()) await committer.close()
     await this.#options.store.close()
-    await this.#options.leadership.leave()
     return end
   }
 
@@ -148,6 +157,20 @@ export class JobMaster {
   /** A last checkpoint, then SUSPENDED: what SIGTERM means. */
   stop(): void {
     this.#ask('stop')
+    const { timers, logger } = this.#options.world
+    // Brokers that do not answer can hold a start or a commit for minutes. Leaving it is what a crash does: nothing is lost by it.
+    timers.schedule(
+      OVERDUE_MS,
+      () => {
+        if (this.#end !== undefined) return
+        logger.warn(
+          `could not stop in order within ${OVERDUE_MS} ms; the next start resumes from the latest completed checkpoint`,
+        )
+        this.#overdue.resolve({ status: 'SUSPENDED' })
+      },
+      true,
+    )
+    void this.#overdue.promise.then(() => timer.cancel())
   }
 
   /** Takes a checkpoint as soon as the job runs; resolves with its id when its output is committed. Rejects when the job ends before. */

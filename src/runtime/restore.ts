@@ -80,11 +80,13 @@ function checkClaims(
 
 async function loadOperator(
   uid: string,
-  states: readonly OperatorSubtaskState[],
+  unordered: readonly OperatorSubtaskState[],
   vertex: { readonly parallelism: number; readonly maxParallelism: number },
   reader: StateReader,
   codec: StateCodec,
 ): Promise<RestoredOperator> {
+  // A checkpoint holds them in the order of their acknowledgements.
+  const states = unordered.toSorted((a, b) => a.subtask - b.subtask)
   const handles = states.flatMap((state) => (state.keyed === undefined ? [] : [state.keyed]))
   const images = await Promise.all(
     redistributeKeyGroups(handles, vertex.maxParallelism, vertex.parallelism).map(async (owned) => {

@@ -1,5 +1,5 @@
 /**
- * The take-over sequence of a new leader (protocol order, and the order matters): fence and read the facts → list what earlier attempts may
+ * The take-over sequence of a new leader (protocol §2: the order matters): fence and read the facts → list what earlier attempts may
  * have left → write attempt-started → finish the commits of the latest checkpoint → confirm → abort leftovers and lease ids → restore.
  * After it everything is known that an attempt needs, and no record has been read.
  */
@@ -68,7 +68,9 @@ export class TakeOver {
     enumerators: SplitEnumerator<SourceSplit>[],
   ): Promise<Taken | Extract<RecoveryPlan, { type: 'ended' }>> {
     const { store, world, graph, start, transactions, storage } = this.#options
-    const facts = await store.takeOver()
+    const found = await store.takeOver()
+    const accepted = this.#first ? start.acceptLostTransactions : []
+    const facts = { ...found, acceptedLost: [...found.acceptedLost, ...accepted] }
     const plan = planRecovery(facts, { fresh: start.fresh && this.#first, newRun: world.random.uuid() })
     if (plan.type === 'ended') {
       world.logger.info(plan.message)
@@ -76,8 +78,8 @@ export class TakeOver {
     }
     const recorded = facts.attempt?.sinks ?? []
     await transactions?.observe(recorded)
-    if (this.#first && start.acceptLostTransactions.length > 0)
-      await store.acceptLost(start.acceptLostTransactions)
+    // Durable before it is obeyed: the next leader must not find the loss again.
+    if (accepted.length > 0) await store.acceptLost(accepted)
     await this.#begin(plan, {
       run: plan.run,
       attempt: plan.attempt,

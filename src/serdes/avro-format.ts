@@ -115,7 +115,9 @@ function misfit(type: AvroType, value: unknown): string | undefined {
   type.isValid(value, {
     errorHook: (path, found, expected) => {
       const kind = found === null ? 'null' : typeof found
-      places.push(`${path.length === 0 ? 'the value' : `.${path.join('.')}`} is ${kind}, not ${nameOf(expected)}`)
+      places.push(
+        `${path.length === 0 ? 'the value' : `.${path.join('.')}`} is ${kind}, not ${nameOf(expected)}`,
+      )
     },
   })
   return places.length === 0 ? undefined : places.slice(0, 3).join('; ')

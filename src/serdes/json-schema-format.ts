@@ -23,7 +23,13 @@ interface Misfit {
 }
 
 /** A registry takes schemas from many hands: what ajv does not know is not checked, and never a reason to refuse the schema. */
-const LENIENT = { strict: false, validateFormats: false, validateSchema: false, logger: false, allErrors: true }
+const LENIENT = {
+  strict: false,
+  validateFormats: false,
+  validateSchema: false,
+  logger: false,
+  allErrors: true,
+}
 
 /** JSON Schema. */
 export function jsonSchemaFormat(): SchemaFormat {
@@ -67,7 +73,11 @@ function ajvPerSchema(packages: RegistryPackages): Ajv {
 
 function ajvFor(schema: object, packages: RegistryPackages): AjvClass {
   const draft = String((schema as { $schema?: unknown }).$schema ?? '')
-  const module = draft.includes('2020-12') ? 'ajv/dist/2020' : draft.includes('2019-09') ? 'ajv/dist/2019' : 'ajv'
+  const module = draft.includes('2020-12')
+    ? 'ajv/dist/2020'
+    : draft.includes('2019-09')
+      ? 'ajv/dist/2019'
+      : 'ajv'
   return packages.load<{ default: AjvClass }>(module).default
 }
 

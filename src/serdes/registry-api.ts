@@ -67,7 +67,9 @@ export class RegistryApi {
       accept: `${MEDIA_TYPE}, application/json`,
       ...(username === ''
         ? {}
-        : { authorization: `Basic ${base64(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`)}` }),
+        : {
+            authorization: `Basic ${base64(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`)}`,
+          }),
     }
   }
 
@@ -83,7 +85,8 @@ export class RegistryApi {
 
   /** The id of a schema that is registered under the subject. @throws NotRegisteredError, MillraceError */
   async find(subject: string, schema: StoredSchema): Promise<number> {
-    return (await this.#request<{ id: number }>('POST', `/subjects/${encodeURIComponent(subject)}`, schema)).id
+    return (await this.#request<{ id: number }>('POST', `/subjects/${encodeURIComponent(subject)}`, schema))
+      .id
   }
 
   /** Registers the schema and gives its id; a schema that is registered already keeps its id. @throws MillraceError */
@@ -142,15 +145,26 @@ export class RegistryApi {
     if (status === 404 && errorCode !== undefined && errorCode > 40_400)
       return new NotRegisteredError(told, errorCode)
     if (status >= 500 || status === 408 || status === 429)
-      return new MillraceError('MILLRACE_SCHEMA_REGISTRY_UNREACHABLE', `the schema registry cannot answer now: ${told}`, {
+      return new MillraceError(
+        'MILLRACE_SCHEMA_REGISTRY_UNREACHABLE',
+        `the schema registry cannot answer now: ${told}`,
+        {
+          details: { url: this.url, status },
+        },
+      )
+    return new MillraceError(
+      'MILLRACE_SCHEMA_REGISTRY_REFUSED',
+      `the schema registry refused a request: ${told}`,
+      {
         details: { url: this.url, status },
-      })
-    return new MillraceError('MILLRACE_SCHEMA_REGISTRY_REFUSED', `the schema registry refused a request: ${told}`, {
-      details: { url: this.url, status },
-      ...(status === 401 || status === 403
-        ? { remedy: 'Give schema.registry.url a user and password that may do this: https://user:password@host.' }
-        : {}),
-    })
+        ...(status === 401 || status === 403
+          ? {
+              remedy:
+                'Give schema.registry.url a user and password that may do this: https://user:password@host.',
+            }
+          : {}),
+      },
+    )
   }
 }
 

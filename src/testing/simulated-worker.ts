@@ -67,7 +67,8 @@ export class SimulatedWorker {
   #master: JobMaster | undefined
   #end: JobEnd | undefined
   #killed = false
-  #stopAsked = false
+  #endedAt: number | undefined
+  #stopAskedAt: number | undefined
   #incarnation = ''
 
   constructor(options: SimulatedWorkerOptions) {
@@ -95,6 +96,11 @@ export class SimulatedWorker {
     return this.#incarnation
   }
 
+  /** Virtual ms between SIGTERM and its end, or now. */
+  get stoppingFor(): number {
+    return this.#stopAskedAt === undefined ? 0 : (this.#endedAt ?? this.#options.clock.now()) - this.#stopAskedAt
+  }
+
   describe(): string {
     const tasks = this.#master?.describeTasks() ?? []
     return `${this.name} is ${this.status}${tasks.length === 0 ? '' : `: ${tasks.join('; ')}`}`
@@ -109,7 +115,7 @@ export class SimulatedWorker {
 
   /** SIGTERM. */
   stop(): void {
-    this.#stopAsked = true
+    this.#stopAskedAt ??= this.#options.clock.now()
     this.#master?.stop()
   }
 
@@ -143,6 +149,7 @@ export class SimulatedWorker {
   #ended(end: JobEnd): void {
     if (this.#killed) return
     this.#end = end
+    this.#endedAt = this.#options.clock.now()
     // A process that ends takes its threads and timers with it.
     this.#recordTimers.cut()
     this.#memberTimers.cut()
@@ -192,7 +199,7 @@ export class SimulatedWorker {
       start: { fresh: false, allowNonRestoredState: false, acceptLostTransactions: [] },
       fault: (point) => this.#options.onPoint(name, point),
     })
-    if (this.#stopAsked) this.#master.stop()
+    if (this.#stopAskedAt !== undefined) this.#master.stop()
     const end = await this.#master.run()
     await composition.close()
     return end

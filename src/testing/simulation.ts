@@ -77,6 +77,8 @@ const MAX_STEPS = 400_000
 /** Markers and leaves that are under way when the last worker ends. */
 const SETTLE_MS = 2_000
 const MAX_WORKERS_ALIVE = 4
+/** A stop that takes so long may have been cut short, which is like a crash. */
+const HASTY_STOP_MS = 6_500
 const MAX_VIOLATIONS = 5
 
 /** One run. */
@@ -153,17 +155,21 @@ export class Simulation {
     process.on('unhandledRejection', unhandled)
     const before = resources()
     const allow = forbidRealWorld((what) => this.#violate(what))
+    // Refusals are everyday events here, and nobody reads their stacks unless the run is traced.
+    const { stackTraceLimit } = Error
+    if (this.#options.trace === undefined) Error.stackTraceLimit = 0
     try {
       await this.#run()
     } catch (error) {
       this.#violate(`the simulation broke: ${describeError(error)}`)
     } finally {
       allow()
+      Error.stackTraceLimit = stackTraceLimit
       process.off('unhandledRejection', unhandled)
     }
     for (const [kind, count] of resources())
       if (count > (before.get(kind) ?? 0))
-        this.#violate(`the run uses ${kind}: a simulation has no real timers, sockets and files`)
+        this.#violate(`the run uses ${kind}: a simulation has no real sockets, files and threads`)
     return {
       seed: this.#options.seed,
       job: this.#options.job.name,
@@ -377,8 +383,13 @@ export class Simulation {
         this.#end ??= 'FINISHED'
         return
       case 'SUSPENDED':
-        // Only who led last has ended what was open; a zombie that wakes up and stops has not.
-        if (this.#stopping && worker.incarnation === this.#invariants.leader) this.#end ??= 'SUSPENDED'
+        // Only who led last has ended what was open: not a zombie that wakes up and stops, nor one that had no time to stop in order.
+        if (
+          this.#stopping &&
+          worker.incarnation === this.#invariants.leader &&
+          worker.stoppingFor < HASTY_STOP_MS
+        )
+          this.#end ??= 'SUSPENDED'
         else this.#replaceLater(worker)
         return
       case 'FAILED':
@@ -502,11 +513,11 @@ export class Simulation {
   }
 }
 
-/** What the process holds open, apart from turns of the event loop. */
+/** Sockets, files and threads that the process holds open. Real timers are forbidden, so those that count here are the test runner's. */
 function resources(): Map<string, number> {
   const counts = new Map<string, number>()
   for (const kind of process.getActiveResourcesInfo())
-    if (kind !== 'Immediate') counts.set(kind, (counts.get(kind) ?? 0) + 1)
+    if (kind !== 'Immediate' && kind !== 'Timeout') counts.set(kind, (counts.get(kind) ?? 0) + 1)
   return counts
 }
 

@@ -40,7 +40,8 @@ describe('docs/protocol.md', () => {
   })
 
   test('has each number once, in order, under its chapter', () => {
-    const order = (number: string): number => Number(number.split('.')[0]) * 100 + Number(number.split('.')[1] ?? 0)
+    const order = (number: string): number =>
+      Number(number.split('.')[0]) * 100 + Number(number.split('.')[1] ?? 0)
     const ordered = numbers.map(order)
     expect(ordered).toEqual([...new Set(ordered)].sort((a, b) => a - b))
   })
@@ -56,7 +57,12 @@ describe('the check finds', () => {
   })
 
   test('citations of one or several sections', () => {
-    expect(citationsIn('/** (protocol §2.9 and §2.10) */ // Protocol §3, §4.1; see §7')).toEqual(['2.9', '2.10', '3', '4.1'])
+    expect(citationsIn('/** (protocol §2.9 and §2.10) */ // Protocol §3, §4.1; see §7')).toEqual([
+      '2.9',
+      '2.10',
+      '3',
+      '4.1',
+    ])
     expect(citationsIn(' * as the protocol\n * §2.4 says')).toEqual(['2.4'])
     expect(citationsIn('the protocol says 2.9')).toEqual([])
   })

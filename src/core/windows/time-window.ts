@@ -81,8 +81,8 @@ export type Window = TimeWindow | GlobalWindow
 
 /** The window of a namespace that a timer or a stored window set names. */
 export function windowOf(namespace: Namespace): Window {
-  const global = GlobalWindow.get()
-  if (namespace === global.namespace) return global
+  const forAll = GlobalWindow.get()
+  if (namespace === forAll.namespace) return forAll
   const [start, end, ...more] = typeof namespace === 'string' ? namespace.split('/').map(Number) : []
   if (start === undefined || end === undefined || more.length > 0 || Number.isNaN(start + end))
     throw new MillraceError('MILLRACE_INTERNAL', `'${namespace}' is not the namespace of a window`)

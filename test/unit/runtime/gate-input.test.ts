@@ -1,0 +1,157 @@
+import { beforeEach, describe, expect, test } from '@jest/globals'
+import type { CheckpointingMode } from '../../../src/core/constants.ts'
+import type { StreamElement } from '../../../src/core/element.ts'
+import { LocalChannel } from '../../../src/runtime/channel.ts'
+import { GateInput } from '../../../src/runtime/gate-input.ts'
+import { InputGate } from '../../../src/runtime/input-gate.ts'
+import { RecordingOperator, vector, type Wired, wire } from './chain-fixture.ts'
+import { VirtualWorld } from './virtual-world.ts'
+
+let virtual: VirtualWorld
+let operator: RecordingOperator
+let wired: Wired
+let channels: LocalChannel[]
+let obeyed: string[]
+
+beforeEach(() => {
+  virtual = new VirtualWorld()
+  operator = new RecordingOperator()
+  wired = wire(virtual, operator)
+  obeyed = []
+})
+
+function input(inputs: readonly number[], mode: CheckpointingMode = 'EXACTLY_ONCE'): GateInput {
+  channels = inputs.map(() => new LocalChannel())
+  const gate = new InputGate(inputs.map((number, i) => ({ channel: channels[i]!, input: number, from: `up (${i + 1})` })))
+  return new GateInput(gate, mode, wired.driver, {
+    checkpoint: async (n) => {
+      obeyed.push(`checkpoint ${n} after ${operator.calls.filter((call) => call.startsWith('records')).join(' ')}`)
+    },
+    cancelled: (n) => {
+      obeyed.push(`cancelled ${n}`)
+    },
+  })
+}
+
+const barrier = (n: number): StreamElement => ({ kind: 'barrier', n, checkpointKind: 'checkpoint' })
+
+async function drain(made: GateInput): Promise<void> {
+  while ((await made.step()) === 'worked');
+}
+
+describe('the input of a task that reads channels', () => {
+  test('takes the snapshot when the barrier has come on all channels; records behind it wait in theirs', async () => {
+    const made = input([0, 0])
+    for (const element of [vector('a1'), barrier(1), vector('a2')]) channels[0]!.push(element)
+    channels[1]!.push(vector('b1'))
+    await drain(made)
+    expect(obeyed).toEqual([])
+    expect(made.describe()).toBe('checkpoint 1 waits for the barrier from up (2)')
+    expect(operator.calls).toEqual(['records a1', 'records b1'])
+    for (const element of [vector('b2'), barrier(1), vector('b3')]) channels[1]!.push(element)
+    await drain(made)
+    expect(obeyed).toEqual(['checkpoint 1 after records a1 records b1 records b2'])
+    expect(operator.calls.toSorted()).toEqual(['records a1', 'records a2', 'records b1', 'records b2', 'records b3'])
+    expect(made.describe()).toBe('waiting for records')
+  })
+
+  test('at least once blocks nobody', async () => {
+    const made = input([0, 0], 'AT_LEAST_ONCE')
+    for (const element of [barrier(1), vector('early')]) channels[0]!.push(element)
+    channels[1]!.push(barrier(1))
+    await drain(made)
+    expect(obeyed).toEqual(['checkpoint 1 after '])
+    expect(operator.calls).toEqual(['records early'])
+  })
+
+  test('an abort lets the channels go on and is passed on', async () => {
+    const made = input([0, 0])
+    for (const element of [barrier(1), vector('a')]) channels[0]!.push(element)
+    await drain(made)
+    expect(operator.calls).toEqual([])
+    await made.abortCheckpoint(1)
+    await drain(made)
+    expect(obeyed).toEqual(['cancelled 1'])
+    expect(operator.calls).toEqual(['records a'])
+    channels[1]!.push(barrier(1))
+    await drain(made)
+    expect(obeyed).toEqual(['cancelled 1'])
+  })
+
+  test('a cancel marker does the same', async () => {
+    const made = input([0, 0])
+    channels[0]!.push(barrier(1))
+    channels[1]!.push({ kind: 'cancel-checkpoint', n: 1 })
+    await drain(made)
+    expect(obeyed).toEqual(['cancelled 1'])
+  })
+
+  test('records go to their input, and one at a time', async () => {
+    const made = input([0])
+    let release: () => void = () => undefined
+    operator.waits.set('records', new Promise((resolve) => (release = resolve)))
+    channels[0]!.push(vector(1))
+    let done = false
+    const step = Promise.resolve(made.step()).then(() => {
+      done = true
+    })
+    await virtual.time.advance(10)
+    expect(done).toBe(false)
+    release()
+    await step
+  })
+
+  test('the watermark is the minimum of the channels', async () => {
+    const made = input([0, 0])
+    channels[0]!.push({ kind: 'watermark', timestamp: 10 })
+    await drain(made)
+    expect(operator.calls).toEqual([])
+    channels[1]!.push({ kind: 'watermark', timestamp: 7 })
+    await drain(made)
+    channels[1]!.push({ kind: 'watermark-status', idle: true })
+    await drain(made)
+    expect(operator.calls).toEqual(['watermark 7', 'watermark 10'])
+  })
+})
+
+describe('ends', () => {
+  test('the input ends with the data of its last channel; barriers still flow', async () => {
+    const made = input([0, 0])
+    channels[0]!.push({ kind: 'end-of-data' })
+    await drain(made)
+    expect(operator.calls).toEqual([])
+    channels[1]!.push(vector('b'))
+    channels[1]!.push({ kind: 'end-of-data' })
+    await drain(made)
+    expect(operator.calls).toEqual(['records b', 'end 0'])
+    expect(wired.driver.ended).toBe(true)
+    for (const channel of channels) channel.push(barrier(1))
+    await drain(made)
+    expect(obeyed).toEqual(['checkpoint 1 after records b'])
+    expect(wired.taken().map(({ kind }) => kind)).toEqual(['records', 'end-of-data'])
+  })
+
+  test('a channel that is gone counts as aligned', async () => {
+    const made = input([0, 0])
+    channels[0]!.push(barrier(1))
+    channels[1]!.push({ kind: 'end-of-channel' })
+    await drain(made)
+    expect(obeyed).toEqual(['checkpoint 1 after '])
+  })
+
+  test('end hooks that ran before the restored checkpoint do not run again, and downstream is told', async () => {
+    wired = wire(virtual, operator, { restoredEnd: true })
+    const made = input([0])
+    channels[0]!.push({ kind: 'end-of-data' })
+    await drain(made)
+    expect(operator.calls).toEqual([])
+    expect(wired.taken()).toEqual([{ kind: 'end-of-data' }])
+  })
+
+  test('closing closes the channels', async () => {
+    const made = input([0])
+    await made.close()
+    channels[0]!.push(vector(1))
+    expect(await made.step()).toBe('idle')
+  })
+})
