@@ -5,11 +5,13 @@ import { formatError } from '../core/error-report.ts'
 import { type ArgumentSpec, optionHelp, readArguments, usageError } from './arguments.ts'
 import { exitCodeOf } from './job-watch.ts'
 import { type RunContext, run } from './run.ts'
+import { transactions } from './transactions.ts'
 
 const COMMANDS: Readonly<
   Record<string, { readonly doc: string; run(args: readonly string[], context: RunContext): Promise<void> }>
 > = {
   run: { doc: 'Run a job module.', run },
+  transactions: { doc: 'Show or end transactions of jobs.', run: transactions },
 }
 
 const OPTIONS = {
@@ -18,7 +20,7 @@ const OPTIONS = {
 } as const satisfies Record<string, ArgumentSpec>
 
 function help(): string {
-  const commands = Object.entries(COMMANDS).map(([name, { doc }]) => `  ${name}  ${doc}`)
+  const commands = Object.entries(COMMANDS).map(([name, { doc }]) => `  ${name.padEnd(12)}  ${doc}`)
   return `Usage: millrace COMMAND [options]
 
 Exactly-once stream processing on Kafka.

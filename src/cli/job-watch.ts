@@ -18,6 +18,8 @@ export const ExitCode = {
   FAILED: 1,
   /** The command or the configuration is wrong; trying again without a change is of no use. */
   USAGE: 2,
+  /** What was named does not exist: no such job, no such transaction. */
+  NOT_FOUND: 3,
 } as const
 
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode]

@@ -145,7 +145,8 @@ function logLevel(level: string | undefined): Record<string, string> {
   return level === undefined ? {} : { 'log.level': level }
 }
 
-function pairs(written: readonly string[]): Record<string, string> {
+/** `key=value` settings as they were typed. @throws ConfigError MILLRACE_USAGE for a word without '='. */
+export function pairs(written: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     written.map((pair) => {
       const equals = pair.indexOf('=')

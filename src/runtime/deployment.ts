@@ -233,6 +233,27 @@ export function createMaster(
   })
 }
 
+/** Connects for a command that needs Kafka and no job; closes again whatever happens. */
+export async function withCluster(
+  config: Config,
+  purpose: string,
+  work: (cluster: KafkaCluster, world: World) => Promise<void>,
+): Promise<void> {
+  const logger = await openLog({
+    level: config.get('log.level') === 'info' ? 'warn' : config.get('log.level'),
+    format: config.get('log.format'),
+    stream: process.stderr,
+    clock: REAL_CLOCK,
+  })
+  const cluster = new KafkajsCluster(await kafkaConnection(config, purpose), logger)
+  try {
+    await cluster.connect()
+    await work(cluster, realWorld(logger, new MetricRegistry()))
+  } finally {
+    await cluster.close()
+  }
+}
+
 async function connectKafka(
   jobName: string,
   graph: JobGraph,

@@ -31,6 +31,7 @@ import { Attempt } from './attempt.ts'
 import { CheckpointDriver, discardCheckpoint } from './checkpoint-driver.ts'
 import type { FaultHook } from './fault-points.ts'
 import { RestartStrategy } from './restart-strategy.ts'
+import { SplitDiscovery } from './split-discovery.ts'
 import type { AttemptStorage, StateStorage } from './state-storage.ts'
 import { shapesOf, type Taken, TakeOver } from './take-over.ts'
 
@@ -170,7 +171,6 @@ export class JobMaster {
       },
       true,
     )
-    void this.#overdue.promise.then(() => timer.cancel())
   }
 
   /** Takes a checkpoint as soon as the job runs; resolves with its id when its output is committed. Rejects when the job ends before. */
@@ -267,7 +267,7 @@ export class JobMaster {
   async #attempt(): Promise<AttemptEnd> {
     let running: Running | undefined
     const enumerators: SplitEnumerator<SourceSplit>[] = []
-    const discoveries: { stop: () => void }[] = []
+    const discoveries: SplitDiscovery[] = []
     let end: AttemptEnd
     try {
       const started = await this.#deploy(enumerators)
@@ -279,7 +279,8 @@ export class JobMaster {
       this.#status = JobStatus.RUNNING
       for (const waiter of this.#waiting.splice(0)) waiter.resolve(running)
       for (const [i, uid] of [...this.#sources.keys()].entries())
-        discoveries.push(this.#discover(uid, enumerators[i] as SplitEnumerator<SourceSplit>, running))
+        discoveries.push(this.#discovery(uid, enumerators[i] as SplitEnumerator<SourceSplit>, running))
+      for (const discovery of discoveries) discovery.start()
       end = await this.#untilEnd(running)
     } catch (error) {
       end = { type: 'failed', error }
@@ -483,34 +484,16 @@ export class JobMaster {
     return end
   }
 
-  #discover(uid: string, enumerator: SplitEnumerator<SourceSplit>, running: Running): { stop: () => void } {
+  #discovery(uid: string, enumerator: SplitEnumerator<SourceSplit>, running: Running): SplitDiscovery {
     const { world, settings } = this.#options
-    const { discoveryIntervalMs } = enumerator
-    if (discoveryIntervalMs === undefined || enumerator.discover === undefined)
-      return { stop: () => undefined }
-    let stopped = false
-    const look = async (): Promise<void> => {
-      try {
-        const found = (await enumerator.discover?.()) ?? []
-        // With checkpoints a new split is in one before a record of it is emitted.
-        if (!stopped && found.length > 0)
-          running.attempt.addSplits(
-            uid,
-            settings.checkpointing.intervalMs === undefined
-              ? found
-              : found.map((split) => ({ ...split, pending: true })),
-          )
-      } catch (error) {
-        world.logger.warn(`looking for new partitions of ${uid} failed; trying again`, { error })
-      }
-      if (!stopped) timer = world.timers.schedule(discoveryIntervalMs, () => void look(), true)
-    }
-    let timer = world.timers.schedule(discoveryIntervalMs, () => void look(), true)
-    return {
-      stop: () => {
-        stopped = true
-        timer.cancel()
-      },
-    }
+    // With checkpoints a new split is in one before a record of it is emitted.
+    const pending = settings.checkpointing.intervalMs !== undefined
+    return new SplitDiscovery({
+      uid,
+      enumerator,
+      world,
+      onFound: (found) =>
+        running.attempt.addSplits(uid, pending ? found.map((split) => ({ ...split, pending })) : found),
+    })
   }
 }

@@ -28,7 +28,6 @@ const LENIENT = {
   validateFormats: false,
   validateSchema: false,
   logger: false,
-  allErrors: true,
 }
 
 /** JSON Schema. */

@@ -68,7 +68,7 @@ export class RegistryApi {
       ...(username === ''
         ? {}
         : {
-            authorization: `Basic ${base64(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`)}`,
+            authorization: `Basic ${base64(`${decoded(username)}:${decoded(password)}`)}`,
           }),
     }
   }
@@ -176,6 +176,11 @@ function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
     // Not a registry's answer; the status says the rest.
     return undefined
   }
+}
+
+/** A part of a URL; a bare % stands for itself. */
+function decoded(part: string): string {
+  return decodeURIComponent(part.replace(/%(?![0-9a-fA-F]{2})/g, '%25'))
 }
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')

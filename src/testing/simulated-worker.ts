@@ -98,7 +98,9 @@ export class SimulatedWorker {
 
   /** Virtual ms between SIGTERM and its end, or now. */
   get stoppingFor(): number {
-    return this.#stopAskedAt === undefined ? 0 : (this.#endedAt ?? this.#options.clock.now()) - this.#stopAskedAt
+    return this.#stopAskedAt === undefined
+      ? 0
+      : (this.#endedAt ?? this.#options.clock.now()) - this.#stopAskedAt
   }
 
   describe(): string {

@@ -99,6 +99,8 @@ export class Simulation {
   #input!: SimulationInput
   #invariants!: SimulationInvariants
   #stopping = false
+  /** Workers that are to start. */
+  #starting = 0
   #expected: number | undefined
   #checkedAt = -1
   #end: string | undefined
@@ -279,6 +281,11 @@ export class Simulation {
     if (this.#violations.length > 0) return true
     this.#invariants.step()
     if (this.#end !== undefined) return !this.#workers.some((worker) => worker.alive)
+    if (this.#stopping && this.#starting === 0 && !this.#workers.some((worker) => worker.alive)) {
+      if (!this.#wasStoppedInOrder()) this.#startWorker()
+      else this.#end = 'SUSPENDED'
+      return this.#end !== undefined
+    }
     if (!this.#scenario.bounded && this.#input.done && !this.#stopping && this.#allSeen()) this.#stopAll()
     return false
   }
@@ -296,6 +303,12 @@ export class Simulation {
     let count = 0
     for (const records of output.values()) count += records.length
     return count >= this.#expected
+  }
+
+  /** Only who led last has ended what was open: not a zombie that wakes up and stops, nor one that had no time to stop in order. */
+  #wasStoppedInOrder(): boolean {
+    const leader = this.#workers.find(({ incarnation }) => incarnation === this.#invariants.leader)
+    return leader?.status === 'SUSPENDED' && leader.stoppingFor < HASTY_STOP_MS
   }
 
   #stopAll(): void {
@@ -383,14 +396,7 @@ export class Simulation {
         this.#end ??= 'FINISHED'
         return
       case 'SUSPENDED':
-        // Only who led last has ended what was open: not a zombie that wakes up and stops, nor one that had no time to stop in order.
-        if (
-          this.#stopping &&
-          worker.incarnation === this.#invariants.leader &&
-          worker.stoppingFor < HASTY_STOP_MS
-        )
-          this.#end ??= 'SUSPENDED'
-        else this.#replaceLater(worker)
+        if (!this.#stopping) this.#replaceLater(worker)
         return
       case 'FAILED':
         this.#onFailed(worker, end.error)
@@ -414,7 +420,9 @@ export class Simulation {
   #replaceLater(dead: SimulatedWorker): void {
     if (this.#end !== undefined) return
     const delayMs = this.#supervisor.pick([100, 500, 2_000, 8_000])
+    this.#starting++
     this.#later(delayMs, () => {
+      this.#starting--
       const alive = this.#workers.filter((worker) => worker.alive).length
       if (this.#end !== undefined || alive >= MAX_WORKERS_ALIVE) return
       this.#trace.note('world', `replaces ${dead.name}`)

@@ -30,7 +30,13 @@ export class OrderFeed {
   #stopping = false
   #running: Promise<void> | undefined
 
-  constructor(cluster: KafkaCluster, topic: string, partitions: number, perSecond: number, random: SeededRandom) {
+  constructor(
+    cluster: KafkaCluster,
+    topic: string,
+    partitions: number,
+    perSecond: number,
+    random: SeededRandom,
+  ) {
     this.#cluster = cluster
     this.#topic = topic
     this.#partitions = partitions
@@ -55,7 +61,9 @@ export class OrderFeed {
 
   /** Compares an ETL output, in any order. Returns what is wrong; empty = exact. */
   checkEtl(values: readonly (string | null)[]): string[] {
-    const missing = new Map(this.#committed.filter(({ amount }) => amount >= 20).map((order) => [order.id, order]))
+    const missing = new Map(
+      this.#committed.filter(({ amount }) => amount >= 20).map((order) => [order.id, order]),
+    )
     const complaints: string[] = []
     const seen = new Set<number>()
     for (const text of values) {
@@ -63,7 +71,8 @@ export class OrderFeed {
       const order = missing.get(value.id)
       if (seen.has(value.id)) complaints.push(`duplicate ${text}`)
       else if (order === undefined) complaints.push(`unexpected ${text}`)
-      else if (value.user !== order.user || value.cents !== order.amount * 100) complaints.push(`wrong ${text}`)
+      else if (value.user !== order.user || value.cents !== order.amount * 100)
+        complaints.push(`wrong ${text}`)
       seen.add(value.id)
       missing.delete(value.id)
     }
@@ -114,21 +123,37 @@ export class OrderFeed {
     const orders: Order[][] = Array.from({ length: this.#partitions }, () => [])
     const count = Math.round((this.#perSecond * TICK_MS) / 1_000)
     for (let i = 0; i < count; i++) {
-      const order = { id: this.#nextId++, user: `u${this.#random.below(USERS)}`, amount: this.#random.below(400) / 4 }
+      const order = {
+        id: this.#nextId++,
+        user: `u${this.#random.below(USERS)}`,
+        amount: this.#random.below(400) / 4,
+      }
       ;(orders[this.#random.below(this.#partitions)] as Order[]).push(order)
     }
     const producer = await this.#cluster.initProducerId({
       transactionalId: `${this.#topic}.feed`,
       transactionTimeoutMs: 60_000,
     })
-    const used = orders.flatMap((own, partition) => (own.length === 0 ? [] : [{ topic: this.#topic, partition, own }]))
+    const used = orders.flatMap((own, partition) =>
+      own.length === 0 ? [] : [{ topic: this.#topic, partition, own }],
+    )
     await this.#cluster.addPartitionsToTxn(producer, used)
     const { producerId, producerEpoch, transactionalId } = producer
     await Promise.all(
       used.map(async ({ topic, partition, own }) => {
         const records = own.map((order) => ({ value: JSON.stringify(order), timestamp: Date.now() }))
-        const batch = encodePlainBatch({ records, producerId, producerEpoch, baseSequence: 0, transactional: true })
-        const [answer] = await this.#cluster.produce({ acks: -1, transactionalId, partitions: [{ topic, partition, batch }] })
+        const batch = encodePlainBatch({
+          records,
+          producerId,
+          producerEpoch,
+          baseSequence: 0,
+          transactional: true,
+        })
+        const [answer] = await this.#cluster.produce({
+          acks: -1,
+          transactionalId,
+          partitions: [{ topic, partition, batch }],
+        })
         if (answer?.errorCode !== 0) throw new Error(`produce answered ${answer?.errorCode}`)
       }),
     )

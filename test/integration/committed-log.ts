@@ -1,6 +1,12 @@
 /** Reads a topic as any read_committed consumer does, with code of its own: nothing of the product's record path decides what was written. */
 import type { KafkaCluster } from '../../src/kafka/kafka-cluster.ts'
-import { decodePlainRecords, markerOf, type PlainRecord, readBatchHeader, splitBatches } from '../../src/testing/plain-batch.ts'
+import {
+  decodePlainRecords,
+  markerOf,
+  type PlainRecord,
+  readBatchHeader,
+  splitBatches,
+} from '../../src/testing/plain-batch.ts'
 
 const FETCH_BYTES = 4 << 20
 
@@ -33,8 +39,16 @@ export class CommittedLog {
 
   async #read(partition: number): Promise<void> {
     let offset = this.#positions.get(partition) ?? 0n
-    const [end] = await this.#cluster.listOffsets([{ topic: this.#topic, partition }], 'latest', 'read_committed')
-    const [start] = await this.#cluster.listOffsets([{ topic: this.#topic, partition }], 'earliest', 'read_committed')
+    const [end] = await this.#cluster.listOffsets(
+      [{ topic: this.#topic, partition }],
+      'latest',
+      'read_committed',
+    )
+    const [start] = await this.#cluster.listOffsets(
+      [{ topic: this.#topic, partition }],
+      'earliest',
+      'read_committed',
+    )
     if (end?.errorCode !== 0 || start?.errorCode !== 0) return
     if (start.offset > offset) offset = start.offset
     while (offset < end.offset) {
@@ -55,7 +69,9 @@ export class CommittedLog {
         const last = header.baseOffset + BigInt(header.lastOffsetDelta)
         if (header.control) {
           if (markerOf(batch) === 'ABORT') {
-            const ended = aborted.findIndex((t) => t.producerId === header.producerId && t.firstOffset <= header.baseOffset)
+            const ended = aborted.findIndex(
+              (t) => t.producerId === header.producerId && t.firstOffset <= header.baseOffset,
+            )
             if (ended >= 0) aborted.splice(ended, 1)
           }
         } else if (

@@ -119,7 +119,8 @@ export class JobProcess {
         if (!done && this.running) return
         finish()
         if (done) resolve()
-        else reject(new Error(`the process ended (${JSON.stringify(this.#exit)}) before ${what}:\n${this.log}`))
+        else
+          reject(new Error(`the process ended (${JSON.stringify(this.#exit)}) before ${what}:\n${this.log}`))
       }
       const timer = setTimeout(() => {
         finish()

@@ -149,7 +149,11 @@ export class JobScene {
   }
 
   /** Asks again and again. @throws Error naming what did not come true, with the logs of the processes that run. */
-  async until(what: string | (() => string), timeoutMs: number, isTrue: () => Promise<boolean> | boolean): Promise<void> {
+  async until(
+    what: string | (() => string),
+    timeoutMs: number,
+    isTrue: () => Promise<boolean> | boolean,
+  ): Promise<void> {
     const deadline = Date.now() + timeoutMs
     while (!(await isTrue())) {
       if (Date.now() > deadline)

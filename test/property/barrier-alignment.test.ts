@@ -111,7 +111,11 @@ class Subtask {
 }
 
 function run(
-  { channels, choices, aborts }: { channels: Item[][]; choices: number[]; aborts: { atStep: number; n: number }[] },
+  {
+    channels,
+    choices,
+    aborts,
+  }: { channels: Item[][]; choices: number[]; aborts: { atStep: number; n: number }[] },
   mode: 'EXACTLY_ONCE' | 'AT_LEAST_ONCE',
 ): Subtask {
   const subtask = new Subtask(channels, mode)
@@ -150,7 +154,10 @@ describe('alignment', () => {
 
   test('exactly once: a checkpoint whose barrier comes on every channel is taken if nobody aborts it', () => {
     const complete = fc.record({
-      records: fc.array(fc.array(fc.nat(3), { minLength: LAST, maxLength: LAST }), { minLength: 1, maxLength: 4 }),
+      records: fc.array(fc.array(fc.nat(3), { minLength: LAST, maxLength: LAST }), {
+        minLength: 1,
+        maxLength: 4,
+      }),
       choices: fc.array(fc.nat(1_000), { minLength: 100, maxLength: 100 }),
     })
     fc.assert(
@@ -177,7 +184,9 @@ describe('alignment', () => {
         for (const { n, positions, ended } of subtask.triggered)
           input.channels.forEach((items, index) => {
             if (ended[index]) return
-            expect(items.slice(0, positions[index]).some((item) => item.kind === 'barrier' && item.n === n)).toBe(true)
+            expect(
+              items.slice(0, positions[index]).some((item) => item.kind === 'barrier' && item.n === n),
+            ).toBe(true)
           })
         expect(subtask.positions).toEqual(input.channels.map((items) => items.length))
       }),

@@ -1,6 +1,6 @@
 import type { CompletedCheckpoint } from '../../../src/checkpoint/completed-checkpoint.ts'
 
-/** What test/compat/checkpoint/format-1.json holds: every kind of handle and state that format 1 knows. */
+/** What test/compat/checkpoint/format-1.metadata holds: every kind of handle and state that format 1 knows. */
 export const golden: CompletedCheckpoint = {
   format: 1,
   run: '0b0c7a52-6e0e-4c0c-9a3c-1f6a1d1d2e3f',

@@ -69,7 +69,9 @@ describe('what a job reads', () => {
       await scene.readUntil(letters, (values) => values.length >= 4)
       const log = new CommittedLog(scene.cluster, letters)
       await log.poll()
-      expect(log.records.map(({ value }) => value)).toEqual(poison.slice(1, 5).map((value) => Buffer.from(value)))
+      expect(log.records.map(({ value }) => value)).toEqual(
+        poison.slice(1, 5).map((value) => Buffer.from(value)),
+      )
       const offsets = log.records.map(({ headers }) =>
         String(headers.find(([name]) => name === 'millrace.dead-letter.offset')?.[1]),
       )
@@ -89,7 +91,11 @@ describe('what a job reads', () => {
     })
     const OUT = await scene.topic('out', 1)
     const update = async (from: number, to: number): Promise<void> => {
-      const records = numbers(from, to).map((value) => ({ key: `k${Number(value) % 10}`, value, timestamp: Date.now() }))
+      const records = numbers(from, to).map((value) => ({
+        key: `k${Number(value) % 10}`,
+        value,
+        timestamp: Date.now(),
+      }))
       const [answer] = await scene.cluster.produce({
         acks: -1,
         transactionalId: null,
@@ -138,7 +144,11 @@ describe('what a job reads', () => {
     await scene.readUntil(topics.OUT, (values) => values.length === 100)
     await first.kill()
     await scene.cluster.deleteTopics([topics.IN])
-    await scene.until('the topic is gone', 10_000, async () => (await scene.cluster.describeTopics([topics.IN])).length === 0)
+    await scene.until(
+      'the topic is gone',
+      10_000,
+      async () => (await scene.cluster.describeTopics([topics.IN])).length === 0,
+    )
     await scene.topic('in', 1)
     await scene.produce(topics.IN, 0, numbers(1_000, 1_200))
     const second = scene.start(COPY, topics)

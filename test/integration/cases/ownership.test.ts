@@ -33,7 +33,8 @@ describe('a job and what else runs under its name', () => {
     await scene.settled([topics.OUT], 10_000)
     expect(sorted(await scene.read(topics.OUT))).toEqual(exactly(0, 500))
     const left = (await scene.cluster.listTransactions()).filter(
-      ({ transactionalId, state }) => transactionalId.startsWith(`millrace.${scene.job}.`) && state === 'Ongoing',
+      ({ transactionalId, state }) =>
+        transactionalId.startsWith(`millrace.${scene.job}.`) && state === 'Ongoing',
     )
     expect(left).toEqual([])
   })
@@ -98,7 +99,9 @@ describe('a job with a name that no topic could have', () => {
       scene.start(COPY, { ...topics, JOB_NAME })
       await scene.produce(topics.IN, 0, numbers(100, 200))
       for (const topic of [topics.OUT, other.OUT])
-        expect(sorted(await scene.readUntil(topic, (values) => values.length >= 200))).toEqual(exactly(0, 200))
+        expect(sorted(await scene.readUntil(topic, (values) => values.length >= 200))).toEqual(
+          exactly(0, 200),
+        )
     } finally {
       await scene.close()
     }

@@ -70,7 +70,9 @@ describe('a job that is started again after kill -9', () => {
     await scene.until('the sink has a transaction open', 10_000, async () => {
       const open = (await scene.cluster.listTransactions()).find(
         ({ transactionalId, state }) =>
-          state === 'Ongoing' && transactionalId.startsWith(`millrace.${scene.job}.`) && !transactionalId.endsWith('.coordinator'),
+          state === 'Ongoing' &&
+          transactionalId.startsWith(`millrace.${scene.job}.`) &&
+          !transactionalId.endsWith('.coordinator'),
       )
       taken = open?.transactionalId
       return taken !== undefined

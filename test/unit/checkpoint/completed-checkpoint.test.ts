@@ -67,7 +67,9 @@ describe('checkpoint metadata', () => {
   })
 
   test('a committable is given up by the name of its transaction, which no later one has', () => {
-    expect(committableName({ transactionalId: 't.0.1', producerId: '77', producerEpoch: 3 })).toBe('t.0.1:77:3')
+    expect(committableName({ transactionalId: 't.0.1', producerId: '77', producerEpoch: 3 })).toBe(
+      't.0.1:77:3',
+    )
     expect(committableName({ path: 'part-0' })).toBeUndefined()
     expect(committableName('text')).toBeUndefined()
     expect(committableName(null)).toBeUndefined()

@@ -400,12 +400,11 @@ describe('requests', () => {
     request('collecting')
     request('queued')
     const effects = send({ type: 'CommitPointUnknown', n: 2, reason: 'no answer' })
-    expect(only(effects, 'RequestFailed').map(({ id }) => id).toSorted()).toEqual([
-      'collecting',
-      'confirming',
-      'queued',
-      'writing',
-    ])
+    expect(
+      only(effects, 'RequestFailed')
+        .map(({ id }) => id)
+        .toSorted(),
+    ).toEqual(['collecting', 'confirming', 'queued', 'writing'])
     expect(request('late')).toEqual([{ type: 'RequestFailed', id: 'late', reason: 'the attempt has ended' }])
   })
 })

@@ -38,7 +38,9 @@ describe('pending checkpoint', () => {
   })
 
   test('cannot be written before it is full, nor leave an end', () => {
-    expect(() => pending().move('Writing')).toThrow(/'Writing' is not legal in state Collecting \(checkpoint 3\)/)
+    expect(() => pending().move('Writing')).toThrow(
+      /'Writing' is not legal in state Collecting \(checkpoint 3\)/,
+    )
     const written = pending()
     for (const phase of ['Full', 'Writing', 'Completed'] as const) written.move(phase)
     expect(() => written.move('Aborted')).toThrow(/not legal in state Completed/)

@@ -60,14 +60,21 @@ describe('recovery plan', () => {
     expect(planRecovery(facts({ job: end(status) }), plain)).toMatchObject({ type: 'resume', run: 'old' })
   })
 
-  test.each(['FINISHED', 'CANCELED'] as const)('a run that is %s is not replayed, and the plan says so', (status) => {
-    expect(planRecovery(facts({ job: end(status) }), plain)).toEqual({
-      type: 'ended',
-      status,
-      message: expect.stringContaining('--fresh'),
-    })
-    expect(planRecovery(facts({ job: end(status) }), fresh)).toMatchObject({ type: 'start', run: 'new', attempt: 4 })
-  })
+  test.each(['FINISHED', 'CANCELED'] as const)(
+    'a run that is %s is not replayed, and the plan says so',
+    (status) => {
+      expect(planRecovery(facts({ job: end(status) }), plain)).toEqual({
+        type: 'ended',
+        status,
+        message: expect.stringContaining('--fresh'),
+      })
+      expect(planRecovery(facts({ job: end(status) }), fresh)).toMatchObject({
+        type: 'start',
+        run: 'new',
+        attempt: 4,
+      })
+    },
+  )
 
   test('the end of an earlier run is history', () => {
     expect(planRecovery(facts({ job: end('FINISHED', 'older') }), plain)).toMatchObject({ type: 'resume' })
@@ -94,6 +101,18 @@ describe('recovery plan', () => {
       type: 'start',
       run: 'new',
       commitAgain: { permit: { checkpointId: 5, confirmed: 4 } },
+    })
+  })
+
+  test('what older completed checkpoints promised and nobody confirmed comes first, and what is in several once', () => {
+    const of = (id: string) => ({ transactionalId: id, producerId: '1', producerEpoch: 0 })
+    const completed = [checkpoint(3, [of('a')]), checkpoint(4, [of('b')]), checkpoint(5, [of('b'), of('c')])]
+    expect(planRecovery(facts({ completed, confirmed: 3 }), plain)).toMatchObject({
+      checkpoint: { states: [{ committables: [of('b'), of('c')] }] },
+      commitAgain: { checkpoint: { n: 5, states: [{ committables: [of('b'), of('c')] }] } },
+    })
+    expect(planRecovery(facts({ completed, confirmed: 2 }), plain)).toMatchObject({
+      commitAgain: { checkpoint: { states: [{ committables: [of('a'), of('b'), of('c')] }] } },
     })
   })
 

@@ -55,14 +55,17 @@ describe('when the next checkpoint may start', () => {
     expect(decider.decide(1_000, 0)).toEqual({ type: 'wait', delayMs: 500 })
   })
 
-  test.each([stop, last])('%j waits neither for the pause nor for the one in flight, and goes first', (request) => {
-    const decider = new CheckpointRequestDecider({ minPauseMs: 500, maxConcurrent: 1 })
-    decider.ended(1_000)
-    decider.request(manual('a'))
-    decider.request(request)
-    expect(decider.decide(1_001, 1)).toEqual({ type: 'trigger', request })
-    expect(decider.decide(1_001, 2)).toEqual({ type: 'none' })
-  })
+  test.each([stop, last])(
+    '%j waits neither for the pause nor for the one in flight, and goes first',
+    (request) => {
+      const decider = new CheckpointRequestDecider({ minPauseMs: 500, maxConcurrent: 1 })
+      decider.ended(1_000)
+      decider.request(manual('a'))
+      decider.request(request)
+      expect(decider.decide(1_001, 1)).toEqual({ type: 'trigger', request })
+      expect(decider.decide(1_001, 2)).toEqual({ type: 'none' })
+    },
+  )
 
   test('drain gives back what will never be served', () => {
     const decider = new CheckpointRequestDecider({ minPauseMs: 0, maxConcurrent: 1 })

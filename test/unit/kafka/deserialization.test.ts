@@ -1,5 +1,11 @@
 import { describe, expect, test } from '@jest/globals'
-import { currentRecord, deadLetter, deadLetterOf, deserializationError, type KafkaRecord } from '../../../src/kafka/deserialization.ts'
+import {
+  currentRecord,
+  deadLetter,
+  deadLetterOf,
+  deserializationError,
+  type KafkaRecord,
+} from '../../../src/kafka/deserialization.ts'
 import { RecordBatchReader } from '../../../src/kafka/record-batch.ts'
 import { encodePlainBatch } from '../../../src/testing/plain-batch.ts'
 
@@ -40,7 +46,9 @@ describe('a record that cannot be decoded', () => {
     const error = deserializationError(record, 'json', new Error('no'))
     const letter = deadLetterOf(record, error, 77)
     expect(letter).toMatchObject({ key: record.key, value: record.value, timestamp: 5 })
-    expect(letter.headers.map(([name, value]) => [name, value === null ? null : Buffer.from(value).toString()])).toEqual([
+    expect(
+      letter.headers.map(([name, value]) => [name, value === null ? null : Buffer.from(value).toString()]),
+    ).toEqual([
       ['a', '1'],
       ['a', null],
       ['millrace.dead-letter.topic', 'orders'],
@@ -63,7 +71,15 @@ describe('the record that a deserializer sees', () => {
     const batch = encodePlainBatch({
       baseOffset: 7n,
       records: [
-        { key: 'k', value: 'v', timestamp: 3, headers: [['h', Buffer.from('1')], ['h', null]] },
+        {
+          key: 'k',
+          value: 'v',
+          timestamp: 3,
+          headers: [
+            ['h', Buffer.from('1')],
+            ['h', null],
+          ],
+        },
         { key: null, value: null, timestamp: -1 },
       ],
     })
@@ -84,6 +100,11 @@ describe('the record that a deserializer sees', () => {
     const reader = new RecordBatchReader('t', 1)
     reader.open(encodePlainBatch({ records: [{ value: null, timestamp: -1 }] }), 0n, undefined)
     reader.next()
-    expect(currentRecord(reader)).toMatchObject({ timestamp: Number.NaN, key: null, value: null, headers: [] })
+    expect(currentRecord(reader)).toMatchObject({
+      timestamp: Number.NaN,
+      key: null,
+      value: null,
+      headers: [],
+    })
   })
 })

@@ -1,5 +1,11 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
-import { type GroupEvent, GroupMember, type GroupMemberOptions, type Membership, PROTOCOL_TYPE } from '../../../src/kafka/group-member.ts'
+import {
+  type GroupEvent,
+  GroupMember,
+  type GroupMemberOptions,
+  type Membership,
+  PROTOCOL_TYPE,
+} from '../../../src/kafka/group-member.ts'
 import type { SimulatedClient } from '../../../src/testing/simulated-client.ts'
 import { SimulatedScene } from './simulated-scene.ts'
 
@@ -145,7 +151,9 @@ describe('silence', () => {
     scene.kafka.isolate('one')
     await pass(25_000)
     expect(one.count('lost')).toBe(1)
-    expect(one.events.find(({ type }) => type === 'lost')).toMatchObject({ reason: expect.stringContaining('no heartbeat') })
+    expect(one.events.find(({ type }) => type === 'lost')).toMatchObject({
+      reason: expect.stringContaining('no heartbeat'),
+    })
     scene.kafka.reconnect('one')
     await pass(70_000)
     expect(one.membership).toMatchObject({ leader: true })
@@ -195,7 +203,9 @@ describe('the proof of leadership', () => {
   test('holds through a rebalance: the next generation decides who leads', async () => {
     const one = new Watched('one')
     await pass(5_000)
-    scene.kafka.intercept(({ api, clientId }) => (api === 'JoinGroup' && clientId === 'one' ? { delayMs: 1_000 } : 'pass'))
+    scene.kafka.intercept(({ api, clientId }) =>
+      api === 'JoinGroup' && clientId === 'one' ? { delayMs: 1_000 } : 'pass',
+    )
     new Watched('two')
     await pass(200)
     await scene.run(one.member.assertLeader())
@@ -255,7 +265,9 @@ describe('another graph under the same name', () => {
   test('is only a message: a broker that does not describe the group does not end the member', async () => {
     const one = new Watched('one')
     await pass(5_000)
-    scene.kafka.intercept(({ api, clientId }) => (api === 'DescribeGroups' && clientId === 'other' ? 'drop-request' : 'pass'))
+    scene.kafka.intercept(({ api, clientId }) =>
+      api === 'DescribeGroups' && clientId === 'other' ? 'drop-request' : 'pass',
+    )
     const other = new Watched('other', { fingerprint: 'graph-2', onMismatch: 'wait' })
     await pass(180_000)
     expect(other.count('failed')).toBe(0)

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import type { AttemptRecord } from '../../../src/checkpoint/checkpoint-store.ts'
 import type { CompletedCheckpoint } from '../../../src/checkpoint/completed-checkpoint.ts'
-import type { KafkaCluster } from '../../../src/kafka/kafka-cluster.ts'
 import { JobTopics } from '../../../src/kafka/job-topics.ts'
+import type { KafkaCluster } from '../../../src/kafka/kafka-cluster.ts'
 import type { SimulatedClient } from '../../../src/testing/simulated-client.ts'
 import { SimulatedScene } from './simulated-scene.ts'
 
@@ -55,7 +55,12 @@ function checkpoint(n: number, change: Partial<CompletedCheckpoint> = {}): Compl
   }
 }
 
-const offset = (groupId: string, partition: number, at: bigint) => ({ groupId, topic: 'in', partition, offset: at })
+const offset = (groupId: string, partition: number, at: bigint) => ({
+  groupId,
+  topic: 'in',
+  partition,
+  offset: at,
+})
 const groupOffsets = (groupId: string) =>
   scene
     .run(
@@ -91,7 +96,11 @@ describe('the checkpoint topic', () => {
 
   test.each([
     ['two partitions', { partitions: 2, configs: { 'cleanup.policy': 'compact' } }, /has 2 partitions/],
-    ['cleanup.policy delete', { partitions: 1, configs: { 'cleanup.policy': 'delete' } }, /must be compacted/],
+    [
+      'cleanup.policy delete',
+      { partitions: 1, configs: { 'cleanup.policy': 'delete' } },
+      /must be compacted/,
+    ],
     [
       'a minimum of replicas that it does not have',
       { partitions: 1, configs: { 'cleanup.policy': 'compact', 'min.insync.replicas': '2' } },
@@ -196,7 +205,10 @@ describe('the commit point', () => {
   test('refused: a commit of offsets that the broker refuses is named, and neither checkpoint nor offsets happened', async () => {
     const store = await leading()
     const outcome = await scene.run(
-      store.commitPoint(checkpoint(1), [offset('g', 0, 11n), { groupId: 'g', topic: 'gone', partition: 0, offset: 1n }]),
+      store.commitPoint(checkpoint(1), [
+        offset('g', 0, 11n),
+        { groupId: 'g', topic: 'gone', partition: 0, offset: 1n },
+      ]),
     )
     expect(outcome).toEqual({ type: 'refused', reason: expect.stringContaining('TxnOffsetCommit') })
     expect(await groupOffsets('g')).toEqual([-1n, -1n])
@@ -206,7 +218,9 @@ describe('the commit point', () => {
   test('refused: no right to write to the group', async () => {
     const store = await leading()
     scene.kafka.intercept(({ api }) => (api === 'AddOffsetsToTxn' ? { errorCode: 30 } : 'pass'))
-    expect(await scene.run(store.commitPoint(checkpoint(1), [offset('g', 0, 11n)]))).toMatchObject({ type: 'refused' })
+    expect(await scene.run(store.commitPoint(checkpoint(1), [offset('g', 0, 11n)]))).toMatchObject({
+      type: 'refused',
+    })
     scene.kafka.intercept(undefined)
     expect(await scene.run(store.commitPoint(checkpoint(2), []))).toEqual({ type: 'written' })
     expect((await facts()).completed.map(({ n }) => n)).toEqual([2])
@@ -218,7 +232,9 @@ describe('the commit point', () => {
     scene.kafka.intercept(({ api, clientId }) =>
       api === 'EndTxn' && clientId === 'worker' && lost++ < 3 ? 'drop-response' : 'pass',
     )
-    expect(await scene.run(store.commitPoint(checkpoint(1), [offset('g', 0, 11n)]))).toEqual({ type: 'written' })
+    expect(await scene.run(store.commitPoint(checkpoint(1), [offset('g', 0, 11n)]))).toEqual({
+      type: 'written',
+    })
     expect(lost).toBeGreaterThan(3)
     expect(await facts()).toMatchObject({ completed: [{ n: 1 }] })
   })
@@ -237,7 +253,9 @@ describe('the commit point', () => {
 
   test('after an unknown outcome nothing is written any more: it could commit what is still open', async () => {
     const store = await leading()
-    scene.kafka.intercept(({ api, clientId }) => (api === 'EndTxn' && clientId === 'worker' ? 'drop-request' : 'pass'))
+    scene.kafka.intercept(({ api, clientId }) =>
+      api === 'EndTxn' && clientId === 'worker' ? 'drop-request' : 'pass',
+    )
     expect(await scene.run(store.commitPoint(checkpoint(1), []))).toMatchObject({ type: 'unknown' })
     scene.kafka.intercept(undefined)
     expect(await scene.failure(store.forget('r1', 0))).toMatchObject({ code: 'MILLRACE_ATTEMPT_LOST' })
@@ -250,7 +268,9 @@ describe('the commit point', () => {
     const young = topics(scene.kafka.client('young'))
     await scene.run(young.takeOver())
     await scene.run(young.startAttempt(attempt(2)))
-    expect(await scene.run(old.commitPoint(checkpoint(5), [offset('g', 0, 1n)]))).toMatchObject({ type: 'unknown' })
+    expect(await scene.run(old.commitPoint(checkpoint(5), [offset('g', 0, 1n)]))).toMatchObject({
+      type: 'unknown',
+    })
     expect(await scene.failure(old.writeConfirmed('r1', 5))).toMatchObject({ code: 'MILLRACE_ATTEMPT_LOST' })
     expect(await groupOffsets('g')).toEqual([-1n, -1n])
     expect(await scene.run(young.commitPoint(checkpoint(6, { attempt: 2 }), []))).toEqual({ type: 'written' })
@@ -276,7 +296,9 @@ describe('the commit point', () => {
     )
     await scene.run(store.commitPoint(checkpoint(1), []))
     // The next transaction is open when the duplicate arrives, and its owner dies.
-    scene.kafka.intercept(({ api, clientId }) => (api === 'EndTxn' && clientId === 'worker' ? 'drop-request' : 'pass'))
+    scene.kafka.intercept(({ api, clientId }) =>
+      api === 'EndTxn' && clientId === 'worker' ? 'drop-request' : 'pass',
+    )
     void store.commitPoint(checkpoint(2), [])
     await scene.time.advance(1_000)
     scene.cluster.kill()
@@ -345,7 +367,9 @@ describe('the commit point', () => {
   test('a checkpoint whose metadata is above what a broker takes is refused, and the next one is written', async () => {
     const store = await leading()
     const states = [{ uid: 'x'.repeat(1_200_000), subtask: 0 }]
-    expect(await scene.run(store.commitPoint(checkpoint(1, { states }), []))).toMatchObject({ type: 'refused' })
+    expect(await scene.run(store.commitPoint(checkpoint(1, { states }), []))).toMatchObject({
+      type: 'refused',
+    })
     expect(await scene.run(store.commitPoint(checkpoint(2), []))).toEqual({ type: 'written' })
   })
 })
@@ -355,7 +379,8 @@ describe('taking over', () => {
     const old = await leading()
     const order: string[] = []
     scene.kafka.intercept(({ api, clientId }) => {
-      if (clientId === 'young' && (api === 'InitProducerId' || api === 'Fetch') && order.at(-1) !== api) order.push(api)
+      if (clientId === 'young' && (api === 'InitProducerId' || api === 'Fetch') && order.at(-1) !== api)
+        order.push(api)
       return 'pass'
     })
     const young = topics(scene.kafka.client('young'), {
@@ -386,6 +411,13 @@ describe('taking over', () => {
     // Whatever the old leader was told, what the new one read is final.
     if (outcome.type === 'written') expect(seen.completed.map(({ n }) => n)).toEqual([1])
     expect((await facts()).completed).toEqual(seen.completed)
+  })
+
+  test('is still ours while a fenced transaction can be written, and not after another one came', async () => {
+    const store = await leading()
+    await scene.run(store.proveLeadership())
+    await scene.run(topics(scene.kafka.client('young')).takeOver())
+    expect(await scene.failure(store.proveLeadership())).toMatchObject({ code: 'MILLRACE_ATTEMPT_LOST' })
   })
 
   test('before it nothing can be written', async () => {

@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import type { CommitPermit } from '../../../src/core/connector.ts'
 import { recordVector } from '../../../src/core/element.ts'
+import { JobTopics } from '../../../src/kafka/job-topics.ts'
 import type { ProducerIdentity } from '../../../src/kafka/kafka-cluster.ts'
 import type { KafkaCommittable } from '../../../src/kafka/kafka-committable.ts'
-import { JobTopics } from '../../../src/kafka/job-topics.ts'
 import { KafkaCommitter } from '../../../src/kafka/kafka-committer.ts'
 import { KafkaWriter } from '../../../src/kafka/kafka-writer.ts'
 import { string } from '../../../src/serdes/serdes.ts'
@@ -87,21 +87,29 @@ describe('the committer', () => {
 
   test('a checkpoint without permit is not committed', async () => {
     const first = await prepared('a', 2, 'one')
-    expect(await scene.failure(committer.commit(permit(1), [first]))).toMatchObject({ code: 'MILLRACE_INTERNAL' })
+    expect(await scene.failure(committer.commit(permit(1), [first]))).toMatchObject({
+      code: 'MILLRACE_INTERNAL',
+    })
     expect(await scene.values('out')).toEqual([])
   })
 
   test.each([
     ['fenced', 47],
     ['of another producer id', 49],
-  ])('a commit of a transaction that is %s fails the attempt: the next one reads in the log what became of it', async (what) => {
-    let refused = await prepared('a', 1, 'one')
-    if (what === 'fenced') await scene.run(scene.kafka.client('x').initProducerId({ transactionalId: 'a', transactionTimeoutMs: 1_000 }))
-    else refused = { ...refused, producerId: '424242' }
-    const error = await scene.failure(committer.commit(permit(1), [refused]))
-    expect(error).toMatchObject({ code: 'MILLRACE_TRANSACTION_FENCED', retriable: true })
-    expect(error.message).toContain('out-0 offsets 0..4 (5 records)')
-  })
+  ])(
+    'a commit of a transaction that is %s fails the attempt: the next one reads in the log what became of it',
+    async (what) => {
+      let refused = await prepared('a', 1, 'one')
+      if (what === 'fenced')
+        await scene.run(
+          scene.kafka.client('x').initProducerId({ transactionalId: 'a', transactionTimeoutMs: 1_000 }),
+        )
+      else refused = { ...refused, producerId: '424242' }
+      const error = await scene.failure(committer.commit(permit(1), [refused]))
+      expect(error).toMatchObject({ code: 'MILLRACE_TRANSACTION_FENCED', retriable: true })
+      expect(error.message).toContain('out-0 offsets 0..4 (5 records)')
+    },
+  )
 
   test('commits come in order, and one that fails stops the line', async () => {
     const lost = { ...(await prepared('a', 1, 'one')), producerEpoch: 9 }
@@ -149,7 +157,14 @@ describe('after a take-over', () => {
       assertAlive: () => undefined,
       context: scene.sinkContext(),
     })
-    await scene.run(writer.write(recordVector(values, values.map(() => 1))))
+    await scene.run(
+      writer.write(
+        recordVector(
+          values,
+          values.map(() => 1),
+        ),
+      ),
+    )
     await scene.run(writer.flush())
     return writer.prepareCommit(1)[0]!
   }
@@ -194,7 +209,9 @@ describe('after a take-over', () => {
     )
     const error = await scene.failure(committer.recover(permit(1), [first]))
     expect(error).toMatchObject({ code: 'MILLRACE_TRANSACTION_LOST', retriable: false })
-    expect(error.remedy).toContain(`--accept-lost-transaction t.0.0:${first.producerId}:${first.producerEpoch}`)
+    expect(error.remedy).toContain(
+      `--accept-lost-transaction t.0.0:${first.producerId}:${first.producerEpoch}`,
+    )
     expect(scene.metrics.counter('lost_transactions').count).toBe(1)
   })
 })

@@ -62,7 +62,10 @@ describe('where a new run starts', () => {
       ['in-0', '4'],
       ['in-1', '0'],
     ])
-    expect(positions(await start({ startingOffsets, isolation: 'read_uncommitted' }))[0]).toEqual(['in-0', '5'])
+    expect(positions(await start({ startingOffsets, isolation: 'read_uncommitted' }))[0]).toEqual([
+      'in-0',
+      '5',
+    ])
   })
 
   test('timestamp: at the first record at or after it, at the end where there is none', async () => {
@@ -80,7 +83,9 @@ describe('where a new run starts', () => {
 
   test('offsets: exactly there, and at earliest where none is named', async () => {
     expect(
-      positions(await start({ startingOffsets: OffsetsInitializer.offsets({ in: { 1: 9007199254740993n } }) })),
+      positions(
+        await start({ startingOffsets: OffsetsInitializer.offsets({ in: { 1: 9007199254740993n } }) }),
+      ),
     ).toEqual([
       ['in-0', '0'],
       ['in-1', '9007199254740993'],
@@ -102,7 +107,9 @@ describe('where a new run starts', () => {
       ['in-1', '7'],
     ])
     expect(positions(await from('latest'))[0]).toEqual(['in-0', '4'])
-    const failing = enumerator({ groupId: 'g', startingOffsets: OffsetsInitializer.committed() }).start(undefined)
+    const failing = enumerator({ groupId: 'g', startingOffsets: OffsetsInitializer.committed() }).start(
+      undefined,
+    )
     expect(await scene.failure(failing)).toMatchObject({
       code: 'MILLRACE_DATA_LOSS',
       message: expect.stringContaining('in-0'),
@@ -146,7 +153,9 @@ describe('which partitions', () => {
   test('of named topics; a missing one is named', async () => {
     await scene.topic('more')
     expect((await start({ topics: ['in', 'more'] })).map(({ id }) => id)).toEqual(['in-0', 'in-1', 'more-0'])
-    expect(await scene.failure(enumerator({ topics: ['in', 'no-1', 'no-2'] }).start(undefined))).toMatchObject({
+    expect(
+      await scene.failure(enumerator({ topics: ['in', 'no-1', 'no-2'] }).start(undefined)),
+    ).toMatchObject({
       code: 'MILLRACE_TOPIC_MISSING',
       message: expect.stringContaining('no-1, no-2'),
     })
@@ -211,15 +220,18 @@ describe('restored splits', () => {
     })
   })
 
-  test.each(['fail', 'earliest', 'latest'] as const)('a topic that was made again is another log (policy %s)', async (onDataLoss) => {
-    const restored = [split(0, 0n)]
-    await scene.run(scene.cluster.deleteTopics(['in']))
-    await scene.topic('in', 2)
-    expect(await scene.failure(enumerator({ onDataLoss }).start(restored))).toMatchObject({
-      code: 'MILLRACE_DATA_LOSS',
-      message: expect.stringContaining('topic id of in changed'),
-    })
-  })
+  test.each(['fail', 'earliest', 'latest'] as const)(
+    'a topic that was made again is another log (policy %s)',
+    async (onDataLoss) => {
+      const restored = [split(0, 0n)]
+      await scene.run(scene.cluster.deleteTopics(['in']))
+      await scene.topic('in', 2)
+      expect(await scene.failure(enumerator({ onDataLoss }).start(restored))).toMatchObject({
+        code: 'MILLRACE_DATA_LOSS',
+        message: expect.stringContaining('topic id of in changed'),
+      })
+    },
+  )
 
   test('records that retention took: fail names the lost offsets', async () => {
     await scene.produce('in', ['a', 'b', 'c', 'd', 'e'])
@@ -237,7 +249,10 @@ describe('restored splits', () => {
   ] as const)('records that retention took: %s goes on, warned and counted', async (onDataLoss, position) => {
     await scene.produce('in', ['a', 'b', 'c', 'd', 'e'])
     await scene.run(scene.cluster.deleteRecords([{ topic: 'in', partition: 0, beforeOffset: 4n }]))
-    expect(positions(await start({ onDataLoss }, [split(0, 1n), split(1, 0n)]))[0]).toEqual(['in-0', position])
+    expect(positions(await start({ onDataLoss }, [split(0, 1n), split(1, 0n)]))[0]).toEqual([
+      'in-0',
+      position,
+    ])
     expect(scene.metrics.counter('source_data_loss').count).toBe(1)
     expect(scene.warnings().join()).toContain('lost range [1, 4)')
   })

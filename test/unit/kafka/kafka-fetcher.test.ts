@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import type { FetchRequest } from '../../../src/kafka/kafka-cluster.ts'
 import { type FetchedSplit, type FetcherOptions, KafkaFetcher } from '../../../src/kafka/kafka-fetcher.ts'
-import { SimulatedScene } from './simulated-scene.ts'
+import { overriding, SimulatedScene } from './simulated-scene.ts'
 
 let scene: SimulatedScene
 let errors: unknown[]
@@ -99,6 +99,26 @@ describe('the fetcher', () => {
     await scene.time.advance(10_000)
     expect(taken).toBe(6)
     expect(one.fetchOffset).toBe(6n)
+  })
+
+  test('room that comes free while a leader is looked for is seen, too', async () => {
+    for (let i = 0; i < 6; i++) await scene.produce('in', [`${i}`.repeat(9_000)])
+    const one = split(0)
+    const made = fetcher({
+      cluster: overriding(scene.cluster, {
+        leaderOf: (topic, partition) =>
+          partition === 1 ? new Promise(() => undefined) : scene.cluster.leaderOf(topic, partition),
+      }),
+    })
+    made.add(one)
+    await scene.time.advance(2_000)
+    expect(one.buffers).toHaveLength(2)
+    made.add(split(1))
+    await scene.time.advance(5)
+    one.buffers.splice(0)
+    made.pump()
+    await scene.time.advance(2_000)
+    expect(one.fetchOffset).toBe(4n)
   })
 
   test('a split that has reached its stop is not asked for', async () => {

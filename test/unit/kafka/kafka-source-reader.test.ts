@@ -1,11 +1,8 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
-import type { Serde, SourceReaderContext, SplitRecords } from '../../../src/core/connector.ts'
-import { MillraceError } from '../../../src/errors.ts'
-import { DEAD_LETTER_TAG, type DeadLetterRecord, deadLetter } from '../../../src/kafka/deserialization.ts'
-import { type KafkaReaderOptions, KafkaSourceReader } from '../../../src/kafka/kafka-source-reader.ts'
+import type { KafkaReaderOptions } from '../../../src/kafka/kafka-source-reader.ts'
 import type { KafkaSplit } from '../../../src/kafka/offsets.ts'
-import { json, string } from '../../../src/serdes/serdes.ts'
-import { countingCounter, overriding, SimulatedScene } from './simulated-scene.ts'
+import { DrivenReader, splitOf } from './driven-reader.ts'
+import { overriding, SimulatedScene } from './simulated-scene.ts'
 
 let scene: SimulatedScene
 
@@ -14,80 +11,17 @@ beforeEach(async () => {
   await scene.topic('in', 3)
 })
 
-const split = (partition = 0, position = 0n, stop: bigint | null = null, change: Partial<KafkaSplit> = {}): KafkaSplit => ({
-  id: `in-${partition}`,
-  topic: 'in',
-  topicId: scene.kafka.inside.topics.get('in')!.topicId,
-  partition,
-  position: String(position),
-  stop: stop === null ? null : String(stop),
-  ...change,
-})
-
-/** A reader as its task drives it. */
-class Driven<T> {
-  readonly reader: KafkaSourceReader<T>
-  readonly context: SourceReaderContext
-  readonly received: SplitRecords<T>[] = []
-
-  constructor(options: Partial<KafkaReaderOptions<T>>, splits: readonly KafkaSplit[], vectorSize = 100) {
-    this.context = {
-      info: scene.info({ operatorName: 'Source: in' }),
-      world: scene.world,
-      vectorSize,
-      recordsIn: countingCounter(),
-    }
-    this.reader = new KafkaSourceReader<T>(
-      {
-        cluster: scene.cluster,
-        bounded: false,
-        isolation: 'read_committed',
-        deserializer: { kind: 'value', serde: string() as unknown as Serde<T> },
-        nullValues: 'skip',
-        onDeserializationError: 'fail',
-        onDataLoss: 'fail',
-        fetchMaxBytes: 100_000,
-        fetchMaxWaitMs: 500,
-        ...options,
-      },
-      this.context,
-    )
-    this.reader.addSplits(splits)
-  }
-
-  /** Polls until nothing comes for so long. */
-  async drain(quietMs = 3_000): Promise<this> {
-    const until = scene.time.now() + quietMs
-    while (scene.time.now() < until) {
-      for (let records = this.reader.poll(); records !== undefined; records = this.reader.poll()) {
-        this.received.push(records)
-        for (const s of this.reader.snapshot(0)) expect(BigInt(s.position)).toBeGreaterThanOrEqual(0n)
-      }
-      await scene.time.advance(50)
-    }
-    return this
-  }
-
-  get values(): T[] {
-    return this.received.flatMap(({ vector }) => [...vector.values])
-  }
-
-  get letters(): DeadLetterRecord[] {
-    return this.received.flatMap(({ side }) => [...((side?.vector.values ?? []) as DeadLetterRecord[])])
-  }
-
-  get position(): string[] {
-    return this.reader.snapshot(1).map((s) => s.position)
-  }
-}
-
+const split = (partition = 0, position = 0n, stop: bigint | null = null, change: Partial<KafkaSplit> = {}) =>
+  splitOf(scene, partition, position, stop, change)
+const driving = <T = string>(options: Partial<KafkaReaderOptions<T>>, splits: readonly KafkaSplit[], size = 100) =>
+  new DrivenReader<T>(scene, options, splits, size)
 const read = <T = string>(options: Partial<KafkaReaderOptions<T>>, ...splits: KafkaSplit[]) =>
-  new Driven<T>(options, splits.length === 0 ? [split()] : splits).drain()
+  driving<T>(options, splits.length === 0 ? [split()] : splits).drain()
 
 describe('positions', () => {
   test('lie just past what was returned, in the middle of a batch too', async () => {
     await scene.produce('in', ['a', 'b', 'c', 'd', 'e'])
-    const driven = new Driven<string>({}, [split()], 2)
+    const driven = driving<string>({}, [split()], 2)
     await scene.time.advance(100)
     const seen: [readonly string[], string[]][] = []
     for (let records = driven.reader.poll(); records !== undefined; records = driven.reader.poll())
@@ -106,7 +40,11 @@ describe('positions', () => {
   })
 
   test('pass commit markers: a job that has read everything has no lag and stores the position behind the marker', async () => {
-    await scene.transact('in', Array.from({ length: 10 }, (_, i) => `r${i}`), 'commit')
+    await scene.transact(
+      'in',
+      Array.from({ length: 10 }, (_, i) => `r${i}`),
+      'commit',
+    )
     const driven = await read({})
     expect(driven.values).toHaveLength(10)
     expect(driven.position).toEqual(['11'])
@@ -130,9 +68,14 @@ describe('positions', () => {
     await scene.produce('table', [{ key: 'last', value: 'end' }])
     scene.kafka.compact('table')
     const table = (position: bigint) =>
-      split(0, position, null, { id: 'table-0', topic: 'table', topicId: scene.kafka.inside.topics.get('table')!.topicId })
+      split(0, position, null, {
+        id: 'table-0',
+        topic: 'table',
+        topicId: scene.kafka.inside.topics.get('table')!.topicId,
+      })
     expect((await read({}, table(0n))).values).toEqual(['38', '39', 'end'])
-    for (const from of [1n, 20n, 37n]) expect((await read({}, table(from))).values).toEqual(['38', '39', 'end'])
+    for (const from of [1n, 20n, 37n])
+      expect((await read({}, table(from))).values).toEqual(['38', '39', 'end'])
   })
 
   test('stop at an open transaction until it ends', async () => {
@@ -158,14 +101,16 @@ describe('positions', () => {
     const all: string[] = []
     let splits: readonly KafkaSplit[] = [split(0), split(1), split(2)]
     for (let restart = 0; restart < 40; restart++) {
-      const driven = new Driven<string>({}, splits, 3)
+      const driven = driving<string>({}, splits, 3)
       await scene.time.advance(200)
       for (let polls = 0; polls < 2; polls++) all.push(...(driven.reader.poll()?.vector.values ?? []))
       splits = driven.reader.snapshot(restart)
       await driven.reader.close()
     }
     expect(all.toSorted()).toEqual(
-      Array.from({ length: 30 }, (_, i) => [`${i}a`, `${i}b`, `${i}c`]).flat().toSorted(),
+      Array.from({ length: 30 }, (_, i) => [`${i}a`, `${i}b`, `${i}c`])
+        .flat()
+        .toSorted(),
     )
   })
 })
@@ -180,7 +125,12 @@ describe('a bounded source', () => {
     expect(driven.position).toEqual(['3'])
     expect(driven.reader.isFinished()).toBe(true)
     expect(driven.reader.finishedSplits()).toEqual(['in-0'])
-    await scene.run(driven.reader.available().then(() => undefined), 10).catch(() => undefined)
+    await scene
+      .run(
+        driven.reader.available().then(() => undefined),
+        10,
+      )
+      .catch(() => undefined)
   })
 
   test('stops on and right after a marker', async () => {
@@ -209,7 +159,7 @@ describe('a bounded source', () => {
 
   test('never reads what comes later, and never past a vector that ends at the stop', async () => {
     for (let i = 0; i < 10; i++) await scene.produce('in', [`${i}`])
-    const driven = new Driven<string>({ bounded: true }, [split(0, 0n, 4n)], 2)
+    const driven = driving<string>({ bounded: true }, [split(0, 0n, 4n)], 2)
     await driven.drain()
     await scene.produce('in', ['later'])
     await driven.drain()
@@ -241,6 +191,23 @@ describe('a bounded source', () => {
     expect(driven.position).toEqual(['3'])
   })
 
+  test('ends though the rest up to its stop is gone while earlier records still wait to be decoded', async () => {
+    await scene.produce('in', ['a', 'b'.repeat(80_000)])
+    await scene.produce('in', ['c'.repeat(80_000), 'd'])
+    let fetches = 0
+    scene.kafka.intercept(({ api, clientId }) =>
+      api === 'Fetch' && clientId === 'worker' && ++fetches === 2 ? { delayMs: 200 } : 'pass',
+    )
+    const driven = driving<string>({ bounded: true, onDataLoss: 'earliest' }, [split(0, 0n, 4n)])
+    await scene.time.advance(50)
+    await scene.run(scene.cluster.deleteRecords([{ topic: 'in', partition: 0, beforeOffset: 4n }]))
+    await scene.time.advance(1_000)
+    await driven.drain()
+    expect(driven.values.map((value) => value.slice(0, 1))).toEqual(['a', 'b'])
+    expect(driven.position).toEqual(['4'])
+    expect(driven.reader.isFinished()).toBe(true)
+  })
+
   test('an unbounded one is never finished', async () => {
     expect((await read({}, split(0, 0n, null))).reader.isFinished()).toBe(false)
   })
@@ -248,7 +215,7 @@ describe('a bounded source', () => {
 
 describe('waiting', () => {
   test('available resolves when records come', async () => {
-    const driven = new Driven<string>({}, [split()])
+    const driven = driving<string>({}, [split()])
     expect(driven.reader.poll()).toBeUndefined()
     let woken = false
     void driven.reader.available().then(() => {
@@ -264,7 +231,7 @@ describe('waiting', () => {
 
   test('available resolves at once while there is more, and when the reader is closed', async () => {
     await scene.produce('in', ['a', 'b'])
-    const driven = new Driven<string>({}, [split()], 1)
+    const driven = driving<string>({}, [split()], 1)
     await scene.time.advance(100)
     driven.reader.poll()
     await driven.reader.available()
@@ -275,7 +242,7 @@ describe('waiting', () => {
   })
 
   test('a quiet partition does not hold up a busy one, nor a busy one a quiet one', async () => {
-    const driven = new Driven<string>({}, [split(0), split(1)])
+    const driven = driving<string>({}, [split(0), split(1)])
     for (let i = 0; i < 200; i++) await scene.produce('in', [`${i}`])
     await driven.drain()
     await scene.produce('in', ['quiet'], 1)
@@ -286,7 +253,7 @@ describe('waiting', () => {
   })
 
   test('a partition without a leader does not hold up the others', async () => {
-    const driven = new Driven<string>({}, [split(0), split(1)])
+    const driven = driving<string>({}, [split(0), split(1)])
     await driven.drain()
     const leaderOf1 = scene.kafka.inside.topics.partition({ topic: 'in', partition: 1 })!.leader
     expect(scene.kafka.inside.topics.partition({ topic: 'in', partition: 0 })!.leader).not.toBe(leaderOf1)
@@ -306,8 +273,13 @@ describe('waiting', () => {
 describe('trouble with brokers', () => {
   test('lost answers and a moved leader lose and repeat nothing', async () => {
     await scene.run(scene.cluster.createTopics([{ topic: 'two', partitions: 1, replicationFactor: 2 }]))
-    const two = { ...split(), id: 'two-0', topic: 'two', topicId: scene.kafka.inside.topics.get('two')!.topicId }
-    const driven = new Driven<string>({}, [two])
+    const two = {
+      ...split(),
+      id: 'two-0',
+      topic: 'two',
+      topicId: scene.kafka.inside.topics.get('two')!.topicId,
+    }
+    const driven = driving<string>({}, [two])
     let n = 0
     scene.kafka.intercept(({ api, clientId }) => {
       if (api !== 'Fetch' || clientId !== 'worker') return 'pass'
@@ -327,13 +299,16 @@ describe('trouble with brokers', () => {
     await scene.run(scene.cluster.deleteTopics(['in']))
     await scene.time.advance(5_000)
     expect(() => driven.reader.poll()).toThrow(
-      expect.objectContaining({ code: 'MILLRACE_DATA_LOSS', message: expect.stringContaining('was deleted') }),
+      expect.objectContaining({
+        code: 'MILLRACE_DATA_LOSS',
+        message: expect.stringContaining('was deleted'),
+      }),
     )
     await driven.reader.available()
   })
 
   test('no right to read is said with the topic', async () => {
-    const driven = new Driven<string>({}, [split()])
+    const driven = driving<string>({}, [split()])
     scene.kafka.intercept(({ api }) => (api === 'Fetch' ? { errorCode: 29 } : 'pass'))
     await scene.time.advance(5_000)
     expect(() => driven.reader.poll()).toThrow(/in/)
@@ -353,12 +328,15 @@ describe('trouble with brokers', () => {
         })
       },
     })
-    const driven = new Driven<string>({ cluster }, [split()])
+    const driven = driving<string>({ cluster }, [split()])
     await scene.time.advance(1_000)
     expect(() => {
       for (let polls = 0; polls < 3; polls++) driven.received.push(driven.reader.poll()!)
     }).toThrow(
-      expect.objectContaining({ code: 'MILLRACE_CORRUPT_BATCH', message: expect.stringMatching(/in.*0.*offset 1/) }),
+      expect.objectContaining({
+        code: 'MILLRACE_CORRUPT_BATCH',
+        message: expect.stringMatching(/in.*0.*offset 1/),
+      }),
     )
     expect(driven.position).toEqual(['0'])
   })
@@ -371,7 +349,7 @@ describe('records that are gone', () => {
   })
 
   test('fail: the lost range is named', async () => {
-    const driven = new Driven<string>({}, [split(0, 1n)])
+    const driven = driving<string>({}, [split(0, 1n)])
     await scene.time.advance(3_000)
     expect(() => driven.reader.poll()).toThrow(
       expect.objectContaining({ code: 'MILLRACE_DATA_LOSS', message: expect.stringContaining('[1, 3)') }),
@@ -392,240 +370,8 @@ describe('records that are gone', () => {
   })
 
   test('a position beyond the end is outside of the log too', async () => {
-    const driven = new Driven<string>({}, [split(0, 50n)])
+    const driven = driving<string>({}, [split(0, 50n)])
     await scene.time.advance(3_000)
     expect(() => driven.reader.poll()).toThrow(/offset 50 is outside of the log \[3, 5\)/)
-  })
-})
-
-describe('values', () => {
-  test('null values are skipped, counted, and warned of once', async () => {
-    await scene.produce('in', ['a', { value: null }, { value: null }, 'b'])
-    const driven = await read({})
-    expect(driven.values).toEqual(['a', 'b'])
-    expect(scene.metrics.counter('source_null_values_skipped').count).toBe(2)
-    expect(scene.warnings()).toEqual([expect.stringContaining('in-0 offset 1')])
-    expect(driven.position).toEqual(['4'])
-  })
-
-  test('null values are passed on when that is asked for', async () => {
-    await scene.produce('in', ['a', { value: null }])
-    const driven = await read<string | null>({ nullValues: 'emit' })
-    expect(driven.values).toEqual(['a', null])
-    expect(scene.metrics.counters.has('source_null_values_skipped')).toBe(false)
-  })
-
-  test('timestamps are those of the records, and none where there is none', async () => {
-    await scene.produce('in', [
-      { value: 'a', timestamp: 7 },
-      { value: 'b', timestamp: -1 },
-    ])
-    const driven = await read({})
-    expect(driven.received.flatMap(({ vector }) => [...vector.timestamps])).toEqual([7, Number.NaN])
-  })
-
-  test('a deserializer function may give none, one or many for a record', async () => {
-    await scene.produce('in', ['0', '1', '3'])
-    const driven = await read<string>({
-      deserializer: {
-        kind: 'record',
-        deserialize: ({ value, offset, topic, partition }) => {
-          const count = Number(Buffer.from(value!).toString())
-          if (count === 0) return undefined
-          const name = `${topic}-${partition}@${offset}`
-          return count === 1 ? name : Array.from({ length: count }, (_, i) => `${name}#${i}`)
-        },
-      },
-    })
-    expect(driven.values).toEqual(['in-0@1', 'in-0@2#0', 'in-0@2#1', 'in-0@2#2'])
-  })
-
-  test('a serde that loads a schema first holds the record, its position, and all that is behind it', async () => {
-    await scene.produce('in', ['a', 'b', 'c'])
-    const loaded = new Set<string>()
-    const serde: Serde<string> = {
-      name: 'schema',
-      serialize: (value) => Buffer.from(value),
-      deserialize: (bytes) => Buffer.from(bytes).toString(),
-      prepareDeserialize: (bytes) => {
-        const value = Buffer.from(bytes).toString()
-        return loaded.has(value) || value === 'a' ? undefined : scene.time.sleep(500).then(() => void loaded.add(value))
-      },
-    }
-    const driven = new Driven<string>({ deserializer: { kind: 'value', serde } }, [split()])
-    await scene.time.advance(100)
-    expect(driven.reader.poll()?.vector.values).toEqual(['a'])
-    expect(driven.position).toEqual(['1'])
-    expect(driven.reader.poll()).toBeUndefined()
-    await driven.drain()
-    expect(driven.values).toEqual(['b', 'c'])
-    expect(driven.position).toEqual(['3'])
-  })
-
-  test('the serde is opened before the first record', async () => {
-    let opened = false
-    const serde: Serde<string> = { ...string(), open: () => void (opened = true) }
-    const driven = new Driven<string>({ deserializer: { kind: 'value', serde } }, [])
-    await scene.run(driven.reader.start())
-    expect(opened).toBe(true)
-  })
-})
-
-describe('records that cannot be decoded', () => {
-  const policies = { deserializer: { kind: 'value' as const, serde: json<unknown>() } }
-  beforeEach(async () => {
-    await scene.produce('in', ['{"n":1}', '{broken', '', '{"n":2}'])
-  })
-
-  test('fail: the record is named, and nothing behind it is returned', async () => {
-    const driven = new Driven<unknown>(policies, [split()])
-    await scene.time.advance(100)
-    expect(() => driven.reader.poll()).toThrow(
-      expect.objectContaining({
-        code: 'MILLRACE_DESERIALIZATION',
-        message: expect.stringMatching(/in-0 offset 1 .*\{broken.*with json/),
-      }),
-    )
-    expect(driven.position).toEqual(['0'])
-  })
-
-  test('skip: counted, warned of once, and the position passes them', async () => {
-    const driven = await read<unknown>({ ...policies, onDeserializationError: 'skip' })
-    expect(driven.values).toEqual([{ n: 1 }, { n: 2 }])
-    expect(driven.position).toEqual(['4'])
-    expect(scene.metrics.counter('source_records_skipped').count).toBe(2)
-    expect(scene.warnings()).toHaveLength(1)
-  })
-
-  test('dead letter: the raw records go to the side output, together with the position that covers them', async () => {
-    const driven = await read<unknown>({ ...policies, onDeserializationError: deadLetter('dlq') })
-    expect(driven.values).toEqual([{ n: 1 }, { n: 2 }])
-    expect(driven.received[0]!.side!.tagId).toBe(DEAD_LETTER_TAG)
-    expect(driven.letters.map(({ value }) => Buffer.from(value!).toString())).toEqual(['{broken', ''])
-    expect(scene.metrics.counter('source_dead_letters').count).toBe(2)
-    expect(driven.position).toEqual(['4'])
-  })
-
-  test('dead letter: a vector may have nothing else', async () => {
-    const driven = await read<unknown>({ ...policies, onDeserializationError: deadLetter('dlq') }, split(0, 1n, 3n))
-    expect(driven.values).toEqual([])
-    expect(driven.letters).toHaveLength(2)
-    expect(driven.position).toEqual(['3'])
-  })
-
-  test('dead letters stay with their own split: its position covers them, not that of another', async () => {
-    await scene.produce('in', ['bad'], 1)
-    for (let i = 0; i < 4; i++) await scene.produce('in', ['good'], 2)
-    const serde: Serde<string> = {
-      name: 'schema',
-      serialize: (value) => Buffer.from(value),
-      deserialize: (bytes) => Buffer.from(bytes).toString(),
-      prepareDeserialize: (bytes) =>
-        Buffer.from(bytes).toString() === 'bad' ? scene.time.sleep(200).then(() => Promise.reject(new Error('no schema'))) : undefined,
-    }
-    const options = { deserializer: { kind: 'value' as const, serde }, onDeserializationError: deadLetter('dlq') }
-    const driven = new Driven<string>(options, [split(2), split(1)], 1)
-    const lettersAt: [string, string][] = []
-    for (let i = 0; i < 40; i++) {
-      const records = driven.reader.poll()
-      if (records?.side !== undefined)
-        lettersAt.push([records.splitId, driven.reader.snapshot(1).find(({ id }) => id === 'in-1')!.position])
-      await scene.time.advance(50)
-    }
-    expect(lettersAt).toEqual([['in-1', '1']])
-  })
-
-  test('a schema that cannot be loaded for now is not a bad record: the job fails and may try again', async () => {
-    const serde: Serde<string> = {
-      ...json(),
-      name: 'schema',
-      prepareDeserialize: () => Promise.reject(new MillraceError('MILLRACE_KAFKA_UNREACHABLE', 'registry away')),
-    } as unknown as Serde<string>
-    const { readSlice: _, ...general } = serde
-    const driven = new Driven<string>(
-      { deserializer: { kind: 'value', serde: general }, onDeserializationError: 'skip' },
-      [split()],
-    )
-    await scene.time.advance(100)
-    driven.reader.poll()
-    await scene.time.advance(100)
-    expect(() => driven.reader.poll()).toThrow(/registry away/)
-    expect(scene.metrics.counters.has('source_records_skipped')).toBe(false)
-  })
-
-  test('a deserializer function that throws is under the same policy', async () => {
-    const driven = await read<string>({
-      deserializer: {
-        kind: 'record',
-        deserialize: ({ offset }) => {
-          if (offset % 2n === 1n) throw new Error('odd')
-          return String(offset)
-        },
-      },
-      onDeserializationError: 'skip',
-    })
-    expect(driven.values).toEqual(['0', '2'])
-    expect(scene.warnings().join()).toContain('the deserializer function: odd')
-  })
-})
-
-describe('splits that are discovered while the job runs', () => {
-  const pending = () => split(1, 0n, null, { pending: true })
-  let driven: Driven<string>
-  beforeEach(async () => {
-    await scene.produce('in', ['new'], 1)
-    driven = new Driven<string>({}, [split()])
-    driven.reader.addSplits([pending()])
-  })
-
-  test('give no record before a checkpoint that holds them is complete', async () => {
-    await driven.drain()
-    expect(driven.values).toEqual([])
-    expect(driven.reader.snapshot(5)).toEqual([split(0), split(1)])
-    await driven.drain()
-    expect(driven.values).toEqual([])
-    driven.reader.notifyCheckpointComplete(5)
-    await driven.drain()
-    expect(driven.values).toEqual(['new'])
-    expect(driven.position).toEqual(['0', '1'])
-  })
-
-  test('are not let go by a checkpoint that was taken before they were found', async () => {
-    driven.reader.notifyCheckpointComplete(4)
-    driven.reader.snapshot(5)
-    driven.reader.notifyCheckpointComplete(4)
-    await driven.drain()
-    expect(driven.values).toEqual([])
-  })
-
-  test('are let go by a later checkpoint when the first one was aborted', async () => {
-    driven.reader.snapshot(5)
-    driven.reader.snapshot(6)
-    driven.reader.notifyCheckpointComplete(6)
-    await driven.drain()
-    expect(driven.values).toEqual(['new'])
-  })
-
-  test('are let go once', async () => {
-    driven.reader.snapshot(5)
-    driven.reader.notifyCheckpointComplete(5)
-    driven.reader.notifyCheckpointComplete(6)
-    await driven.drain()
-    expect(driven.reader.snapshot(7)).toHaveLength(2)
-    expect(driven.values).toEqual(['new'])
-  })
-})
-
-describe('lag', () => {
-  test('counts records behind the stable end, and is a metric', async () => {
-    await scene.produce('in', ['a', 'b', 'c'])
-    await scene.transact('in', ['open'], 'open')
-    const driven = new Driven<string>({}, [split()], 1)
-    await scene.time.advance(100)
-    driven.reader.poll()
-    expect(driven.reader.lag()).toBe(2)
-    expect(scene.metrics.gauges.get('source_lag_records')!()).toBe(2)
-    await driven.drain()
-    expect(driven.reader.lag()).toBe(0)
   })
 })

@@ -30,13 +30,21 @@ describe('offsets', () => {
     expect(OffsetsInitializer.latest().spec).toEqual({ kind: 'latest' })
   })
 
-  test.each([-1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '2026' as never])('%p is no timestamp', (timestamp) => {
-    expect(() => OffsetsInitializer.timestamp(timestamp)).toThrow(
-      expect.objectContaining({ code: 'MILLRACE_INVALID_OPTION' }),
-    )
-  })
+  test.each([-1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '2026' as never])(
+    '%p is no timestamp',
+    (timestamp) => {
+      expect(() => OffsetsInitializer.timestamp(timestamp)).toThrow(
+        expect.objectContaining({ code: 'MILLRACE_INVALID_OPTION' }),
+      )
+    },
+  )
 
-  test.each([-1n, 5 as never, '5' as never, undefined as never])('%p is no offset, and the error names its place', (offset) => {
-    expect(() => OffsetsInitializer.offsets({ orders: { 0: 1n, 3: offset } })).toThrow(/orders-3 must be a bigint/)
-  })
+  test.each([-1n, 5 as never, '5' as never, undefined as never])(
+    '%p is no offset, and the error names its place',
+    (offset) => {
+      expect(() => OffsetsInitializer.offsets({ orders: { 0: 1n, 3: offset } })).toThrow(
+        /orders-3 must be a bigint/,
+      )
+    },
+  )
 })

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import type { JobSettings } from '../../../src/core/job-settings.ts'
-import type { KafkaSinkOptions } from '../../../src/kafka/kafka-sink-options.ts'
 import { type KafkaSink, kafkaSink } from '../../../src/kafka/kafka-sink.ts'
+import type { KafkaSinkOptions } from '../../../src/kafka/kafka-sink-options.ts'
 import { checkSinks, maxTransactionTimeout } from '../../../src/kafka/preflight.ts'
 import { string } from '../../../src/serdes/serdes.ts'
 import { SimulatedScene } from './simulated-scene.ts'
@@ -31,13 +31,21 @@ const settings = (intervalMs: number | undefined, timeoutMs = 60_000): JobSettin
 })
 
 function sink(options: Partial<KafkaSinkOptions<string>> = {}): KafkaSink<string> {
-  const made = kafkaSink<string>({ topic: 'out', value: string(), deliveryGuarantee: 'EXACTLY_ONCE', ...options })
+  const made = kafkaSink<string>({
+    topic: 'out',
+    value: string(),
+    deliveryGuarantee: 'EXACTLY_ONCE',
+    ...options,
+  })
   made.bind({ cluster: scene.cluster, maxTransactionTimeoutMs: MAX_MS, exactlyOnceByDefault: true } as never)
   return made
 }
 
 const check = (made: KafkaSink<string>, job: JobSettings, bounded = false) =>
-  checkSinks(scene.cluster, [{ name: 'totals', sink: made }], job, { maxTransactionTimeoutMs: MAX_MS, bounded })
+  checkSinks(scene.cluster, [{ name: 'totals', sink: made }], job, {
+    maxTransactionTimeoutMs: MAX_MS,
+    bounded,
+  })
 
 describe("the brokers' transaction.max.timeout.ms", () => {
   test('is read', async () => {
@@ -53,7 +61,9 @@ describe("the brokers' transaction.max.timeout.ms", () => {
 
   test('any other trouble is an error', async () => {
     scene.kafka.isolate('worker')
-    expect(await scene.failure(maxTransactionTimeout(scene.cluster))).toMatchObject({ code: 'MILLRACE_KAFKA_UNREACHABLE' })
+    expect(await scene.failure(maxTransactionTimeout(scene.cluster))).toMatchObject({
+      code: 'MILLRACE_KAFKA_UNREACHABLE',
+    })
   })
 })
 
@@ -90,12 +100,16 @@ describe('sinks', () => {
   })
 
   test('without transactions nothing of this is asked', async () => {
-    await scene.run(check(sink({ deliveryGuarantee: 'AT_LEAST_ONCE', transactionTimeoutMs: 1 }), settings(undefined)))
+    await scene.run(
+      check(sink({ deliveryGuarantee: 'AT_LEAST_ONCE', transactionTimeoutMs: 1 }), settings(undefined)),
+    )
   })
 
   test('a topic that does not exist is named, whatever the guarantee', async () => {
     for (const deliveryGuarantee of ['EXACTLY_ONCE', 'AT_LEAST_ONCE'] as const)
-      expect(await scene.failure(check(sink({ topic: 'nowhere', deliveryGuarantee }), settings(1_000)))).toMatchObject({
+      expect(
+        await scene.failure(check(sink({ topic: 'nowhere', deliveryGuarantee }), settings(1_000))),
+      ).toMatchObject({
         code: 'MILLRACE_TOPIC_MISSING',
         message: expect.stringContaining('nowhere'),
       })

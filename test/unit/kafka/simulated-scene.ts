@@ -1,12 +1,17 @@
 /** A simulated cluster on virtual time, and a world whose logs and metrics can be read: for tests of what talks to Kafka. */
 import type { SinkWriterContext, SubtaskInfo } from '../../../src/core/connector.ts'
 import type { Counter, Logger, MetricGroup, World } from '../../../src/core/ports.ts'
-import { type IsolationLevel, type KafkaCluster, KafkaCode, type ProducerIdentity } from '../../../src/kafka/kafka-cluster.ts'
+import {
+  type IsolationLevel,
+  type KafkaCluster,
+  KafkaCode,
+  type ProducerIdentity,
+} from '../../../src/kafka/kafka-cluster.ts'
 import { RecordBatchReader } from '../../../src/kafka/record-batch.ts'
 import { encodePlainBatch, type PlainRecordInput } from '../../../src/testing/plain-batch.ts'
 import { SeededRandom } from '../../../src/testing/seeded-random.ts'
-import { SimulatedKafka, type SimulatedKafkaOptions } from '../../../src/testing/simulated-cluster.ts'
 import type { SimulatedClient } from '../../../src/testing/simulated-client.ts'
+import { SimulatedKafka, type SimulatedKafkaOptions } from '../../../src/testing/simulated-cluster.ts'
 import { VirtualTime } from '../../../src/testing/virtual-time.ts'
 
 /** A line that was logged. */
@@ -135,8 +140,17 @@ export class SimulatedScene {
   }
 
   /** Stores records outside of any transaction. */
-  async produce(topic: string, records: readonly (string | PlainRecordInput)[], partition = 0): Promise<bigint> {
-    return this.#append(topic, partition, encodePlainBatch({ records: records.map(inputOf), timestamp: 1_000 }), null)
+  async produce(
+    topic: string,
+    records: readonly (string | PlainRecordInput)[],
+    partition = 0,
+  ): Promise<bigint> {
+    return this.#append(
+      topic,
+      partition,
+      encodePlainBatch({ records: records.map(inputOf), timestamp: 1_000 }),
+      null,
+    )
   }
 
   /** Stores records in a transaction and ends it, unless `end` is 'open'. */
@@ -172,16 +186,26 @@ export class SimulatedScene {
     return producer
   }
 
-  async #append(topic: string, partition: number, batch: Buffer, transactionalId: string | null): Promise<bigint> {
+  async #append(
+    topic: string,
+    partition: number,
+    batch: Buffer,
+    transactionalId: string | null,
+  ): Promise<bigint> {
     const [produced] = await this.run(
       this.#other.produce({ acks: -1, transactionalId, partitions: [{ topic, partition, batch }] }),
     )
-    if (produced!.errorCode !== KafkaCode.NONE) throw new Error(`the broker refused with ${produced!.errorCode}`)
+    if (produced!.errorCode !== KafkaCode.NONE)
+      throw new Error(`the broker refused with ${produced!.errorCode}`)
     return produced!.baseOffset
   }
 
   /** All records that a reader sees now. */
-  async read(topic: string, partition = 0, isolation: IsolationLevel = 'read_committed'): Promise<SeenRecord[]> {
+  async read(
+    topic: string,
+    partition = 0,
+    isolation: IsolationLevel = 'read_committed',
+  ): Promise<SeenRecord[]> {
     const seen: SeenRecord[] = []
     const reader = new RecordBatchReader(topic, partition)
     let offset = this.kafka.inside.topics.partition({ topic, partition })!.log.logStartOffset
@@ -204,8 +228,11 @@ export class SimulatedScene {
         seen.push({
           offset: reader.offset(),
           key: reader.keyStart < 0 ? null : reader.buffer.toString('utf8', reader.keyStart, reader.keyEnd),
-          value: reader.valueStart < 0 ? null : reader.buffer.toString('utf8', reader.valueStart, reader.valueEnd),
-          headers: reader.headers().map(([name, value]) => [name, value === null ? null : Buffer.from(value).toString()]),
+          value:
+            reader.valueStart < 0 ? null : reader.buffer.toString('utf8', reader.valueStart, reader.valueEnd),
+          headers: reader
+            .headers()
+            .map(([name, value]) => [name, value === null ? null : Buffer.from(value).toString()]),
           timestamp: reader.timestamp,
         })
       if (reader.nextOffset === offset) return seen

@@ -1,6 +1,11 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import type { StateHandle } from '../../../src/checkpoint/checkpoint-storage.ts'
-import { chunkKey, isChunkKey, MAX_TOPIC_BLOB_BYTES, TopicBlobStore } from '../../../src/kafka/topic-blob-store.ts'
+import {
+  chunkKey,
+  isChunkKey,
+  MAX_TOPIC_BLOB_BYTES,
+  TopicBlobStore,
+} from '../../../src/kafka/topic-blob-store.ts'
 import { readLog } from '../../../src/kafka/topic-log.ts'
 import { SimulatedScene } from './simulated-scene.ts'
 
@@ -38,12 +43,15 @@ describe('snapshots in the checkpoint topic', () => {
     expect(scene.ends('checkpoints').high).toBe(0n)
   })
 
-  test.each([1025, 512 * 1024, 512 * 1024 + 1, MAX_TOPIC_BLOB_BYTES])('%i bytes come back as they were after a take-over', async (length) => {
-    const handle = await scene.run(store.put('run/1/2/count-0-keyed', bytesOf(length)))
-    expect(handle).toMatchObject({ kind: 'topic', size: length, chunks: Math.ceil(length / (512 * 1024)) })
-    await restore()
-    expect(Buffer.from(await store.get(handle)).equals(Buffer.from(bytesOf(length)))).toBe(true)
-  })
+  test.each([1025, 512 * 1024, 512 * 1024 + 1, MAX_TOPIC_BLOB_BYTES])(
+    '%i bytes come back as they were after a take-over',
+    async (length) => {
+      const handle = await scene.run(store.put('run/1/2/count-0-keyed', bytesOf(length)))
+      expect(handle).toMatchObject({ kind: 'topic', size: length, chunks: Math.ceil(length / (512 * 1024)) })
+      await restore()
+      expect(Buffer.from(await store.get(handle)).equals(Buffer.from(bytesOf(length)))).toBe(true)
+    },
+  )
 
   test('more than 5 MB is refused before anything is written, with the ways out', async () => {
     const error = await scene.failure(store.put('big', new Uint8Array(MAX_TOPIC_BLOB_BYTES + 1)))
@@ -57,10 +65,17 @@ describe('snapshots in the checkpoint topic', () => {
     const chunks = await restore()
     const second = chunks.get(chunkKey('a', 1))!
     chunks.set(chunkKey('a', 1), Buffer.from(second).fill(0, 5, 6))
-    await expect(store.get(handle)).rejects.toMatchObject({ code: 'MILLRACE_STATE_LOST', message: expect.stringContaining('checksum') })
+    await expect(store.get(handle)).rejects.toMatchObject({
+      code: 'MILLRACE_STATE_LOST',
+      message: expect.stringContaining('checksum'),
+    })
     chunks.delete(chunkKey('a', 1))
-    await expect(store.get(handle)).rejects.toMatchObject({ message: expect.stringContaining('chunk 1 of 3 of snapshot a') })
-    await expect(store.get({ kind: 'inline', bytes: 'AQ==', size: 2 })).rejects.toMatchObject({ code: 'MILLRACE_STATE_LOST' })
+    await expect(store.get(handle)).rejects.toMatchObject({
+      message: expect.stringContaining('chunk 1 of 3 of snapshot a'),
+    })
+    await expect(store.get({ kind: 'inline', bytes: 'AQ==', size: 2 })).rejects.toMatchObject({
+      code: 'MILLRACE_STATE_LOST',
+    })
   })
 
   test('a handle of another backend says which settings are needed', async () => {
@@ -95,6 +110,7 @@ describe('snapshots in the checkpoint topic', () => {
 
   test('keys of chunks are known from all others', () => {
     expect(isChunkKey(chunkKey('a', 0))).toBe(true)
-    for (const key of ['attempt', 'completed/chunk/1', 'confirmed', 'lost/chunk/']) expect(isChunkKey(key)).toBe(false)
+    for (const key of ['attempt', 'completed/chunk/1', 'confirmed', 'lost/chunk/'])
+      expect(isChunkKey(key)).toBe(false)
   })
 })

@@ -35,12 +35,20 @@ const append = (...pairs: [string, string | null][]) =>
     ),
   )
 
-async function transaction(producer: FencedProducer, key: string, value: string, end: 'commit' | 'abort' = 'commit') {
+async function transaction(
+  producer: FencedProducer,
+  key: string,
+  value: string,
+  end: 'commit' | 'abort' = 'commit',
+) {
   await scene.run(begin(producer, [{ key, value }]))
   await scene.run(producer.end(end, 30_000))
 }
 
-async function begin(producer: FencedProducer, written: readonly { key: string; value: string }[]): Promise<void> {
+async function begin(
+  producer: FencedProducer,
+  written: readonly { key: string; value: string }[],
+): Promise<void> {
   await producer.open([])
   await producer.write(written)
 }

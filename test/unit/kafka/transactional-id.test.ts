@@ -16,7 +16,7 @@ describe('transactional ids', () => {
     expect(parseTransactionalId(transactionalId(prefix, 12, 3))).toEqual({ prefix, subtask: 12, slot: 3 })
   })
 
-  test("of job `a` are not those of job `a.b`, though one text begins with the other", () => {
+  test('of job `a` are not those of job `a.b`, though one text begins with the other', () => {
     const a = transactionalIdPrefix('a', 'b', undefined)
     const ab = transactionalIdPrefix('a.b', 'c', undefined)
     expect(parseTransactionalId(transactionalId(ab, 0, 0))!.prefix).not.toBe(a)
@@ -35,7 +35,12 @@ describe('transactional ids', () => {
     const long = '長い名前/ with spaces '.repeat(40)
     const prefix = transactionalIdPrefix(long, long, 'p'.repeat(100))
     expect(transactionalId(prefix, 999_999, 9_999).length).toBeLessThanOrEqual(249)
-    for (const name of [coordinatorId(long), jobTopic(long, 'checkpoints'), jobTopic(long, 'control'), workerGroupId(long)]) {
+    for (const name of [
+      coordinatorId(long),
+      jobTopic(long, 'checkpoints'),
+      jobTopic(long, 'control'),
+      workerGroupId(long),
+    ]) {
       expect(name.length).toBeLessThanOrEqual(249)
       expect(name).toMatch(/^[a-zA-Z0-9._-]+$/)
     }
@@ -44,16 +49,28 @@ describe('transactional ids', () => {
   test('different jobs and operators have different ids, and every id is parsed to its parts', () => {
     const name = fc.string({ minLength: 1, maxLength: 100 })
     fc.assert(
-      fc.property(name, name, name, name, fc.nat(99), fc.nat(9), (job, uid, otherJob, otherUid, subtask, slot) => {
-        const prefix = transactionalIdPrefix(job, uid, undefined)
-        expect(parseTransactionalId(transactionalId(prefix, subtask, slot))).toEqual({ prefix, subtask, slot })
-        if (job !== otherJob || uid !== otherUid)
-          expect(transactionalIdPrefix(otherJob, otherUid, undefined)).not.toBe(prefix)
-        if (job !== otherJob) {
-          expect(coordinatorId(job)).not.toBe(coordinatorId(otherJob))
-          expect(jobTopic(job, 'checkpoints')).not.toBe(jobTopic(otherJob, 'checkpoints'))
-        }
-      }),
+      fc.property(
+        name,
+        name,
+        name,
+        name,
+        fc.nat(99),
+        fc.nat(9),
+        (job, uid, otherJob, otherUid, subtask, slot) => {
+          const prefix = transactionalIdPrefix(job, uid, undefined)
+          expect(parseTransactionalId(transactionalId(prefix, subtask, slot))).toEqual({
+            prefix,
+            subtask,
+            slot,
+          })
+          if (job !== otherJob || uid !== otherUid)
+            expect(transactionalIdPrefix(otherJob, otherUid, undefined)).not.toBe(prefix)
+          if (job !== otherJob) {
+            expect(coordinatorId(job)).not.toBe(coordinatorId(otherJob))
+            expect(jobTopic(job, 'checkpoints')).not.toBe(jobTopic(otherJob, 'checkpoints'))
+          }
+        },
+      ),
       { numRuns: 200 },
     )
   })

@@ -34,7 +34,10 @@ const record = (parallelism: number, slots = 3, prefix = PREFIX): SinkRecord => 
   slots,
 })
 
-async function takeOver(job: JobTransactions, recorded: readonly SinkRecord[] = []): Promise<ProducerIdentity[][]> {
+async function takeOver(
+  job: JobTransactions,
+  recorded: readonly SinkRecord[] = [],
+): Promise<ProducerIdentity[][]> {
   await scene.run(job.observe(recorded))
   return (await scene.run(job.lease())).get('sink') as ProducerIdentity[][]
 }
@@ -59,7 +62,9 @@ describe('leases', () => {
     expect(second[0]!.map(({ producerEpoch }) => producerEpoch)).toEqual(
       first[0]!.map(({ producerEpoch }) => producerEpoch + 2),
     )
-    expect(second[0]!.map(({ producerId }) => producerId)).toEqual(first[0]!.map(({ producerId }) => producerId))
+    expect(second[0]!.map(({ producerId }) => producerId)).toEqual(
+      first[0]!.map(({ producerId }) => producerId),
+    )
   })
 
   test('a transaction time-out above what the broker allows is said with its number', async () => {
@@ -86,7 +91,9 @@ describe('leftovers of earlier attempts', () => {
     const { stable, high } = scene.ends('out')
     expect(stable).toBe(high)
     expect(await scene.values('out')).toEqual([])
-    expect(scene.lines.map(({ message }) => message)).toContain('aborted 1 transaction that an earlier attempt left open')
+    expect(scene.lines.map(({ message }) => message)).toContain(
+      'aborted 1 transaction that an earlier attempt left open',
+    )
   })
 
   test('those of subtasks that there are no more too, though only the listing knows of them', async () => {
@@ -108,7 +115,9 @@ describe('leftovers of earlier attempts', () => {
     const [, , , , zombie] = await takeOver(transactions(5))
     await takeOver(transactions(3), [record(5)])
     expect(
-      await scene.failure(scene.kafka.client('zombie').addPartitionsToTxn(zombie![0]!, [{ topic: 'out', partition: 0 }])),
+      await scene.failure(
+        scene.kafka.client('zombie').addPartitionsToTxn(zombie![0]!, [{ topic: 'out', partition: 0 }]),
+      ),
     ).toMatchObject({ brokerCode: 47 })
   })
 
@@ -222,7 +231,9 @@ describe('the end of a job', () => {
     const proveLeadership = async () => {
       throw new Error('we do not lead')
     }
-    expect(await scene.failure(job.abortOpen({ proveLeadership }))).toMatchObject({ message: 'we do not lead' })
+    expect(await scene.failure(job.abortOpen({ proveLeadership }))).toMatchObject({
+      message: 'we do not lead',
+    })
     await scene.time.advance(100)
     expect(stateOf(`${PREFIX}.0.0`)).toBe('Ongoing')
   })

@@ -126,7 +126,12 @@ export function wire(
       restored: () => undefined,
     },
   )
-  const driver = new ChainDriver(chain, [writers[0]!], options.restoredEnd ?? false, options.onEndOfData ?? (() => undefined))
+  const driver = new ChainDriver(
+    chain,
+    [writers[0]!],
+    options.restoredEnd ?? false,
+    options.onEndOfData ?? (() => undefined),
+  )
   const taken = (): StreamElement[] => {
     const elements: StreamElement[] = []
     for (let element = out.take(); element !== undefined; element = out.take()) elements.push(element)

@@ -1,6 +1,9 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import type { CommitPointOutcome, JobRecord } from '../../../src/checkpoint/checkpoint-store.ts'
-import type { CompletedCheckpoint, OperatorSubtaskState } from '../../../src/checkpoint/completed-checkpoint.ts'
+import type {
+  CompletedCheckpoint,
+  OperatorSubtaskState,
+} from '../../../src/checkpoint/completed-checkpoint.ts'
 import type { CoordinatorConfig } from '../../../src/checkpoint/coordinator.ts'
 import type { CommitPermit, Committer, GroupOffset } from '../../../src/core/connector.ts'
 import { MillraceError } from '../../../src/errors.ts'
@@ -15,7 +18,12 @@ import { VirtualWorld } from './virtual-world.ts'
 
 /** Does what a test tells it to. */
 class CuedStore extends MemoryCheckpointStore {
-  readonly written: { n: number; offsets: readonly GroupOffset[]; confirmed: number; forget: readonly number[] }[] = []
+  readonly written: {
+    n: number
+    offsets: readonly GroupOffset[]
+    confirmed: number
+    forget: readonly number[]
+  }[] = []
   readonly confirmations: { n: number; end: JobRecord | undefined }[] = []
   outcome: CommitPointOutcome = { type: 'written' }
   waits: Promise<void> | undefined
@@ -140,7 +148,12 @@ describe('the checkpoint driver', () => {
     ack(made, 1, 'c1')
     await virtual.time.advance(1)
     expect(store.written).toEqual([
-      { n: 1, confirmed: 0, forget: [], offsets: [{ groupId: 'g', topic: 'topic', partition: 0, offset: 5n }] },
+      {
+        n: 1,
+        confirmed: 0,
+        forget: [],
+        offsets: [{ groupId: 'g', topic: 'topic', partition: 0, offset: 5n }],
+      },
     ])
     expect(committed).toEqual([{ permit: { checkpointId: 1, confirmed: 0 }, committables: ['c1'] }])
     expect(tasks[1]!.calls).toEqual(['complete 1'])
@@ -223,7 +236,12 @@ describe('the checkpoint driver', () => {
     ack(made, 1, { transactionalId: 't.0.0', deadline: virtual.time.now() })
     await virtual.time.advance(1)
     expect(store.written).toEqual([])
-    expect(failures).toEqual([expect.objectContaining({ code: 'MILLRACE_CHECKPOINT_FAILED', message: expect.stringContaining('t.0.0') })])
+    expect(failures).toEqual([
+      expect.objectContaining({
+        code: 'MILLRACE_CHECKPOINT_FAILED',
+        message: expect.stringContaining('t.0.0'),
+      }),
+    ])
   })
 
   test('a refused commit point fails the attempt; an unknown one ends it', async () => {
@@ -238,7 +256,9 @@ describe('the checkpoint driver', () => {
       await virtual.time.advance(1_000)
       ack(made, 1, 'c1')
       await virtual.time.advance(1)
-      expect(failures).toEqual([expect.objectContaining({ code, message: expect.stringContaining(outcome.reason) })])
+      expect(failures).toEqual([
+        expect.objectContaining({ code, message: expect.stringContaining(outcome.reason) }),
+      ])
       await virtual.run(made.close())
     }
     expect(committed).toEqual([])
@@ -273,7 +293,9 @@ describe('the checkpoint driver', () => {
     await virtual.time.advance(1_000)
     const cause = new MillraceError('MILLRACE_STATE_TOO_LARGE', 'too large')
     made.decline(1, '1/0', cause)
-    expect(failures).toEqual([expect.objectContaining({ cause, message: expect.stringContaining('too large') })])
+    expect(failures).toEqual([
+      expect.objectContaining({ cause, message: expect.stringContaining('too large') }),
+    ])
   })
 
   test('a time-out after a tolerated decline does not blame the decline', async () => {
@@ -313,20 +335,25 @@ describe('requests', () => {
   test('are rejected with the reason when their checkpoint fails', async () => {
     const made = await driver()
     made.start()
-    const request = virtual.failure(made.request('r', 'checkpoint', false))
+    const answered = expect(made.request('r', 'checkpoint', false)).rejects.toMatchObject({
+      code: 'MILLRACE_CHECKPOINT_FAILED',
+      message: expect.stringContaining('disk full'),
+    })
     made.decline(1, '1/0', new Error('disk full'))
-    expect(await request).toMatchObject({ code: 'MILLRACE_CHECKPOINT_FAILED', message: expect.stringContaining('disk full') })
+    await answered
   })
 
   test('a confirmation that cannot be written fails the attempt, and the request is answered by the close', async () => {
     store.confirmFails = new MillraceError('MILLRACE_ATTEMPT_LOST', 'fenced')
     const made = await driver({ intervalMs: undefined })
-    const request = virtual.failure(made.request('r', 'checkpoint', false))
+    const answered = expect(made.request('r', 'checkpoint', false)).rejects.toMatchObject({
+      code: 'MILLRACE_CHECKPOINT_FAILED',
+    })
     ack(made, 1)
     await virtual.time.advance(1)
     expect(failures).toEqual([store.confirmFails])
     await virtual.run(made.close())
-    expect(await request).toMatchObject({ code: 'MILLRACE_CHECKPOINT_FAILED' })
+    await answered
   })
 })
 
@@ -362,17 +389,23 @@ describe('close', () => {
 
   test('answers who waits, and who asks later', async () => {
     const made = await driver()
-    const waiting = virtual.failure(made.request('r', 'checkpoint', false))
+    const answered = expect(made.request('r', 'checkpoint', false)).rejects.toMatchObject({
+      code: 'MILLRACE_CHECKPOINT_FAILED',
+    })
     await virtual.run(made.close())
-    expect(await waiting).toMatchObject({ code: 'MILLRACE_CHECKPOINT_FAILED' })
-    await expect(made.request('late', 'checkpoint', false)).rejects.toMatchObject({ message: 'the attempt has ended' })
+    await answered
+    await expect(made.request('late', 'checkpoint', false)).rejects.toMatchObject({
+      message: 'the attempt has ended',
+    })
     expect(made.closed).toBe(true)
   })
 })
 
 describe('commits', () => {
   test('of a sink that the job does not have any more are refused: they were promised', async () => {
-    await expect(commitAll(new Map(), { checkpointId: 1, confirmed: 0 } as CommitPermit, [sink('c')])).rejects.toMatchObject({
+    await expect(
+      commitAll(new Map(), { checkpointId: 1, confirmed: 0 } as CommitPermit, [sink('c')]),
+    ).rejects.toMatchObject({
       code: 'MILLRACE_STATE_NOT_RESTORED',
       message: expect.stringContaining("'out'"),
     })
@@ -384,7 +417,11 @@ describe('commits', () => {
     const handle = await blobs.put('x', new Uint8Array(10))
     const storage = plainStorage(blobs, { encode: encodeOperatorState, decode: decodeOperatorState })
     await discardCheckpoint(
-      { run: 'r', n: 1, states: [{ uid: 'out', subtask: 0, operator: handle }] } as unknown as CompletedCheckpoint,
+      {
+        run: 'r',
+        n: 1,
+        states: [{ uid: 'out', subtask: 0, operator: handle }],
+      } as unknown as CompletedCheckpoint,
       { ...storage, discard: async () => void order.push('file') },
       Object.assign(Object.create(store), { forget: async () => void order.push('record') }),
     )

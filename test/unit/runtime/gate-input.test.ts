@@ -22,10 +22,14 @@ beforeEach(() => {
 
 function input(inputs: readonly number[], mode: CheckpointingMode = 'EXACTLY_ONCE'): GateInput {
   channels = inputs.map(() => new LocalChannel())
-  const gate = new InputGate(inputs.map((number, i) => ({ channel: channels[i]!, input: number, from: `up (${i + 1})` })))
+  const gate = new InputGate(
+    inputs.map((number, i) => ({ channel: channels[i]!, input: number, from: `up (${i + 1})` })),
+  )
   return new GateInput(gate, mode, wired.driver, {
     checkpoint: async (n) => {
-      obeyed.push(`checkpoint ${n} after ${operator.calls.filter((call) => call.startsWith('records')).join(' ')}`)
+      obeyed.push(
+        `checkpoint ${n} after ${operator.calls.filter((call) => call.startsWith('records')).join(' ')}`,
+      )
     },
     cancelled: (n) => {
       obeyed.push(`cancelled ${n}`)
@@ -51,7 +55,13 @@ describe('the input of a task that reads channels', () => {
     for (const element of [vector('b2'), barrier(1), vector('b3')]) channels[1]!.push(element)
     await drain(made)
     expect(obeyed).toEqual(['checkpoint 1 after records a1 records b1 records b2'])
-    expect(operator.calls.toSorted()).toEqual(['records a1', 'records a2', 'records b1', 'records b2', 'records b3'])
+    expect(operator.calls.toSorted()).toEqual([
+      'records a1',
+      'records a2',
+      'records b1',
+      'records b2',
+      'records b3',
+    ])
     expect(made.describe()).toBe('waiting for records')
   })
 

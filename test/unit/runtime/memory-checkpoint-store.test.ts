@@ -17,7 +17,14 @@ const checkpoint = (n: number, change: Partial<CompletedCheckpoint> = {}): Compl
   stateBytes: 0,
   ...change,
 })
-const attempt = (run: string) => ({ run, attempt: 1, incarnation: 'i', startedAt: 0, fingerprint: 'f', sinks: [] })
+const attempt = (run: string) => ({
+  run,
+  attempt: 1,
+  incarnation: 'i',
+  startedAt: 0,
+  fingerprint: 'f',
+  sinks: [],
+})
 
 let store: MemoryCheckpointStore
 beforeEach(async () => {
@@ -37,21 +44,28 @@ describe('the checkpoint store on the heap', () => {
   })
 
   test('keeps completed checkpoints, oldest first, and what is confirmed', async () => {
-    for (const n of [0, 2, 1]) expect(await store.commitPoint(checkpoint(n, { confirmed: n - 1 }))).toEqual({ type: 'written' })
+    for (const n of [0, 2, 1])
+      expect(await store.commitPoint(checkpoint(n, { confirmed: n - 1 }), [])).toEqual({ type: 'written' })
     expect(await store.takeOver()).toMatchObject({ completed: [{ n: 0 }, { n: 1 }, { n: 2 }], confirmed: 1 })
     await store.writeConfirmed('r', 2)
     await store.forget('r', 0)
     expect(await store.takeOver()).toMatchObject({ completed: [{ n: 1 }, { n: 2 }], confirmed: 2 })
   })
 
+  test('forgets older checkpoints with a newer one', async () => {
+    await store.commitPoint(checkpoint(1), [])
+    await store.commitPoint(checkpoint(2), [], [1])
+    expect((await store.takeOver()).completed.map(({ n }) => n)).toEqual([2])
+  })
+
   test('a confirmation never goes back', async () => {
     await store.writeConfirmed('r', 5)
-    await store.commitPoint(checkpoint(6, { confirmed: 4 }))
+    await store.commitPoint(checkpoint(6, { confirmed: 4 }), [])
     expect((await store.takeOver()).confirmed).toBe(5)
   })
 
   test('what another run completed does not count for this one', async () => {
-    await store.commitPoint(checkpoint(7, { confirmed: 6 }))
+    await store.commitPoint(checkpoint(7, { confirmed: 6 }), [])
     await store.startAttempt(attempt('s'))
     expect(await store.takeOver()).toMatchObject({ completed: [], confirmed: -1, attempt: { run: 's' } })
   })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
+import { type RecordVector, recordVector } from '../../../src/core/element.ts'
 import { keyGroupOf, subtaskOfKeyGroup } from '../../../src/core/graph/key-groups.ts'
 import type { Partitioner } from '../../../src/core/graph/stream-graph.ts'
-import { type RecordVector, recordVector } from '../../../src/core/element.ts'
 import { LocalChannel } from '../../../src/runtime/channel.ts'
 import { RecordWriter } from '../../../src/runtime/record-writer.ts'
 
@@ -13,7 +13,11 @@ const vectorOf = (...values: unknown[]): RecordVector =>
 
 function writer(partitioner: Partitioner, count: number, { subtask = 0, capacity = 1_000 } = {}) {
   const channels = Array.from({ length: count }, () => new LocalChannel(capacity))
-  const made = new RecordWriter(partitioner, channels, { subtask, downstreamParallelism: count, maxParallelism: 128 })
+  const made = new RecordWriter(partitioner, channels, {
+    subtask,
+    downstreamParallelism: count,
+    maxParallelism: 128,
+  })
   const taken = (): RecordVector[][] =>
     channels.map((channel) => {
       const elements: RecordVector[] = []
@@ -45,7 +49,12 @@ describe('one edge that leaves a chain', () => {
   })
 
   test('with one receiver the vector goes on as it is', () => {
-    for (const partitioner of [hash, { kind: 'forward' }, { kind: 'global' }, { kind: 'rebalance' }] as Partitioner[]) {
+    for (const partitioner of [
+      hash,
+      { kind: 'forward' },
+      { kind: 'global' },
+      { kind: 'rebalance' },
+    ] as Partitioner[]) {
       const { made, taken } = writer(partitioner, 1)
       const vector = vectorOf('a', 'b')
       made.emit(vector)
@@ -85,7 +94,12 @@ describe('one edge that leaves a chain', () => {
     made.emit(vectorOf(1, 2, 3))
     expect(taken().map(([vector]) => vector!.values)).toEqual([[2], [1, 3]])
     for (const bad of [2, -1, Number.NaN, 0.5])
-      expect(() => writer(custom(() => bad), 2).made.emit(vectorOf(1))).toThrow(/the partitioner chose channel/)
+      expect(() =>
+        writer(
+          custom(() => bad),
+          2,
+        ).made.emit(vectorOf(1)),
+      ).toThrow(/the partitioner chose channel/)
   })
 
   test('events go to every channel, behind the records before them', () => {

@@ -4,7 +4,11 @@ import { MillraceError } from '../../../src/errors.ts'
 import { isFinal, RestartStrategy } from '../../../src/runtime/restart-strategy.ts'
 
 const crash = new Error('crash')
-const delays = (config: RestartStrategyConfig, failures: readonly number[], chance = 0.5): (number | string)[] => {
+const delays = (
+  config: RestartStrategyConfig,
+  failures: readonly number[],
+  chance = 0.5,
+): (number | string)[] => {
   const strategy = new RestartStrategy(config)
   return failures.map((at) => {
     const decision = strategy.failed(crash, at, chance)
@@ -35,7 +39,12 @@ describe('after a failure', () => {
   })
 
   test('failure rate: only failures within the interval count', () => {
-    const config: RestartStrategyConfig = { kind: 'failure-rate', maxFailures: 2, intervalMs: 1_000, delayMs: 10 }
+    const config: RestartStrategyConfig = {
+      kind: 'failure-rate',
+      maxFailures: 2,
+      intervalMs: 1_000,
+      delayMs: 10,
+    }
     expect(delays(config, [0, 500, 1_600, 1_700, 1_800])).toEqual([
       10,
       10,
@@ -89,7 +98,9 @@ describe('errors that trying again cannot help', () => {
 
   test('are found beneath others too, and any other error is not one', () => {
     const lost = new MillraceError('MILLRACE_TRANSACTION_LOST', 'x')
-    const outer = new MillraceError('MILLRACE_CHECKPOINT_FAILED', 'y', { cause: new Error('z', { cause: lost }) })
+    const outer = new MillraceError('MILLRACE_CHECKPOINT_FAILED', 'y', {
+      cause: new Error('z', { cause: lost }),
+    })
     expect(isFinal(outer)).toBe(true)
     expect(isFinal(new TypeError('x'))).toBe(false)
     expect(isFinal('text')).toBe(false)
@@ -99,7 +110,11 @@ describe('errors that trying again cannot help', () => {
   })
 
   test('fail at once', () => {
-    const decision = new RestartStrategy(exponential).failed(new MillraceError('MILLRACE_DATA_LOSS', 'x'), 0, 0)
+    const decision = new RestartStrategy(exponential).failed(
+      new MillraceError('MILLRACE_DATA_LOSS', 'x'),
+      0,
+      0,
+    )
     expect(decision).toMatchObject({ type: 'fail' })
   })
 })
@@ -109,7 +124,11 @@ describe("the user's own errors", () => {
 
   test('the same one three times without a completed checkpoint between is the end', () => {
     const strategy = new RestartStrategy(exponential)
-    expect([0, 1, 2].map((now) => strategy.failed(user(), now, 0.5).type)).toEqual(['restart', 'restart', 'fail'])
+    expect([0, 1, 2].map((now) => strategy.failed(user(), now, 0.5).type)).toEqual([
+      'restart',
+      'restart',
+      'fail',
+    ])
   })
 
   test('a completed checkpoint between, or another error, begins anew', () => {

@@ -1,6 +1,9 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { packImages } from '../../../src/checkpoint/checkpoint-storage.ts'
-import type { CompletedCheckpoint, OperatorSubtaskState } from '../../../src/checkpoint/completed-checkpoint.ts'
+import type {
+  CompletedCheckpoint,
+  OperatorSubtaskState,
+} from '../../../src/checkpoint/completed-checkpoint.ts'
 import type { JobGraph } from '../../../src/core/graph/job-graph.ts'
 import { loadState } from '../../../src/runtime/restore.ts'
 import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
@@ -15,7 +18,11 @@ beforeEach(() => {
 
 /** A graph of one vertex. */
 const graph = (uid: string, parallelism: number, maxParallelism = 8): JobGraph =>
-  ({ vertices: [{ id: 0, parallelism, maxParallelism, operators: [{ uid, name: uid }] }], edges: [], fingerprint: 'f' }) as unknown as JobGraph
+  ({
+    vertices: [{ id: 0, parallelism, maxParallelism, operators: [{ uid, name: uid }] }],
+    edges: [],
+    fingerprint: 'f',
+  }) as unknown as JobGraph
 
 function checkpoint(states: readonly OperatorSubtaskState[], maxParallelism = 8): CompletedCheckpoint {
   return {
@@ -34,8 +41,14 @@ function checkpoint(states: readonly OperatorSubtaskState[], maxParallelism = 8)
 }
 
 async function keyed(subtask: number, ...keyGroups: number[]): Promise<OperatorSubtaskState> {
-  const { bytes, keyGroups: extents } = packImages(keyGroups.map((keyGroup) => ({ keyGroup, bytes: Uint8Array.of(keyGroup, 1) })))
-  return { uid: 'count', subtask, keyed: { handle: await blobs.put(`k${subtask}`, bytes), keyGroups: extents } }
+  const { bytes, keyGroups: extents } = packImages(
+    keyGroups.map((keyGroup) => ({ keyGroup, bytes: Uint8Array.of(keyGroup, 1) })),
+  )
+  return {
+    uid: 'count',
+    subtask,
+    keyed: { handle: await blobs.put(`k${subtask}`, bytes), keyGroups: extents },
+  }
 }
 
 async function listed(subtask: number, ...items: unknown[]): Promise<OperatorSubtaskState> {
@@ -43,35 +56,50 @@ async function listed(subtask: number, ...items: unknown[]): Promise<OperatorSub
   return { uid: 'count', subtask, operator: await blobs.put(`o${subtask}`, bytes) }
 }
 
-const load = (from: CompletedCheckpoint, to: JobGraph, allow = false) => loadState(from, to, blobs, codec, allow)
+const load = (from: CompletedCheckpoint, to: JobGraph, allow = false) =>
+  loadState(from, to, blobs, codec, allow)
 
 describe('restored state', () => {
   test.each([
     [1, [[0, 1, 4, 7]]],
-    [2, [[0, 1], [4, 7]]],
+    [
+      2,
+      [
+        [0, 1],
+        [4, 7],
+      ],
+    ],
     [4, [[0, 1], [], [4], [7]]],
   ])('key groups go to the subtasks that own them at parallelism %i', async (parallelism, expected) => {
-    const restored = await load(checkpoint([await keyed(1, 4, 7), await keyed(0, 0, 1)]), graph('count', parallelism))
+    const restored = await load(
+      checkpoint([await keyed(1, 4, 7), await keyed(0, 0, 1)]),
+      graph('count', parallelism),
+    )
     expect(restored.checkpointId).toBe(12)
-    const images = Array.from({ length: parallelism }, (_, subtask) => restored.operator('count')!.images(subtask))
+    const images = Array.from({ length: parallelism }, (_, subtask) =>
+      restored.operator('count')!.images(subtask),
+    )
     expect(images.map((own) => own.map(({ keyGroup }) => keyGroup).toSorted())).toEqual(expected)
     for (const { keyGroup, bytes } of images.flat()) expect([...bytes]).toEqual([keyGroup, 1])
   })
 
   test('at the same parallelism every subtask gets its own list back, in whatever order they acknowledged', async () => {
-    const restored = await load(checkpoint([await listed(1, 'c', 'd'), await listed(0, 'a', 'b')]), graph('count', 2))
+    const restored = await load(
+      checkpoint([await listed(1, 'c', 'd'), await listed(0, 'a', 'b')]),
+      graph('count', 2),
+    )
     expect(restored.operator('count')!.operatorState(0)).toEqual({ list: ['a', 'b'] })
     expect(restored.operator('count')!.operatorState(1)).toEqual({ list: ['c', 'd'] })
   })
 
   test('at another parallelism the items are cut anew, in the order of the old subtasks', async () => {
-    const restored = await load(checkpoint([await listed(1, 'c', 'd'), await listed(0, 'a', 'b')]), graph('count', 4))
-    expect([0, 1, 2, 3].map((subtask) => restored.operator('count')!.operatorState(subtask)['list'])).toEqual([
-      ['a'],
-      ['b'],
-      ['c'],
-      ['d'],
-    ])
+    const restored = await load(
+      checkpoint([await listed(1, 'c', 'd'), await listed(0, 'a', 'b')]),
+      graph('count', 4),
+    )
+    expect([0, 1, 2, 3].map((subtask) => restored.operator('count')!.operatorState(subtask)['list'])).toEqual(
+      [['a'], ['b'], ['c'], ['d']],
+    )
   })
 
   test('a subtask beyond the old ones has none', async () => {
@@ -83,9 +111,17 @@ describe('restored state', () => {
   })
 
   test('the end was handled only if all subtasks had handled it', async () => {
-    const ended = (endOfInput: boolean, subtask: number): OperatorSubtaskState => ({ uid: 'count', subtask, ...(endOfInput ? { endOfInput } : {}) })
-    expect((await load(checkpoint([ended(true, 0), ended(true, 1)]), graph('count', 2))).operator('count')!.ended).toBe(true)
-    expect((await load(checkpoint([ended(true, 0), ended(false, 1)]), graph('count', 2))).operator('count')!.ended).toBe(false)
+    const ended = (endOfInput: boolean, subtask: number): OperatorSubtaskState => ({
+      uid: 'count',
+      subtask,
+      ...(endOfInput ? { endOfInput } : {}),
+    })
+    expect(
+      (await load(checkpoint([ended(true, 0), ended(true, 1)]), graph('count', 2))).operator('count')!.ended,
+    ).toBe(true)
+    expect(
+      (await load(checkpoint([ended(true, 0), ended(false, 1)]), graph('count', 2))).operator('count')!.ended,
+    ).toBe(false)
   })
 })
 
@@ -104,7 +140,9 @@ describe('state that nobody claims', () => {
     await expect(load(checkpoint([await listed(0, 'a')]), graph('renamed', 1))).rejects.toMatchObject({
       code: 'MILLRACE_STATE_NOT_RESTORED',
     })
-    await expect(load(checkpoint([{ uid: 'count', subtask: 0, splits: [{ id: 's' }] }]), graph('renamed', 1))).rejects.toMatchObject({
+    await expect(
+      load(checkpoint([{ uid: 'count', subtask: 0, splits: [{ id: 's' }] }]), graph('renamed', 1)),
+    ).rejects.toMatchObject({
       code: 'MILLRACE_STATE_NOT_RESTORED',
     })
     await load(checkpoint([{ uid: 'count', subtask: 0, splits: [] }]), graph('renamed', 1))
@@ -122,8 +160,12 @@ describe('state that nobody claims', () => {
 test('state that is missing or contradicts itself is lost, not empty', async () => {
   const lost = await keyed(0, 0)
   await blobs.discard(lost.keyed!.handle)
-  await expect(load(checkpoint([lost]), graph('count', 1))).rejects.toMatchObject({ code: 'MILLRACE_STATE_LOST' })
-  await expect(load(checkpoint([await keyed(0, 3), await keyed(1, 3)]), graph('count', 1))).rejects.toMatchObject({
+  await expect(load(checkpoint([lost]), graph('count', 1))).rejects.toMatchObject({
+    code: 'MILLRACE_STATE_LOST',
+  })
+  await expect(
+    load(checkpoint([await keyed(0, 3), await keyed(1, 3)]), graph('count', 1)),
+  ).rejects.toMatchObject({
     code: 'MILLRACE_STATE_LOST',
   })
 })

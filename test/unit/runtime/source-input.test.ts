@@ -20,7 +20,8 @@ beforeEach(() => {
 const info = { jobName: 'job', operatorName: 'src', uid: 'src', subtaskIndex: 0, parallelism: 1, attempt: 1 }
 
 function input(strategy?: WatermarkStrategy<any>): SourceInput {
-  const watermarker = strategy === undefined ? undefined : new SourceWatermarker<unknown>(strategy as never, info)
+  const watermarker =
+    strategy === undefined ? undefined : new SourceWatermarker<unknown>(strategy as never, info)
   watermarker?.splitAdded('s')
   const made = new SourceInput(reader, watermarker, wired.driver, virtual.world, () => {
     wakes++
@@ -85,7 +86,9 @@ describe('the input of a source task', () => {
 })
 
 describe('watermarks', () => {
-  const strategy = WatermarkStrategy.forBoundedOutOfOrderness<number>(10).withTimestampAssigner((value) => value)
+  const strategy = WatermarkStrategy.forBoundedOutOfOrderness<number>(10).withTimestampAssigner(
+    (value) => value,
+  )
 
   test('follow the records, and are sent when they rise', async () => {
     const made = input(strategy)

@@ -2,7 +2,10 @@ import { beforeEach, describe, expect, test } from '@jest/globals'
 import type { BlobStore } from '../../../src/checkpoint/checkpoint-storage.ts'
 import type { OperatorSubtaskState } from '../../../src/checkpoint/completed-checkpoint.ts'
 import type { FrozenKeyedState, KeyedStateBackend } from '../../../src/core/state.ts'
-import { SubtaskCheckpointer, type SubtaskCheckpointerOptions } from '../../../src/runtime/subtask-checkpointer.ts'
+import {
+  SubtaskCheckpointer,
+  type SubtaskCheckpointerOptions,
+} from '../../../src/runtime/subtask-checkpointer.ts'
 import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
 import { decodeOperatorState, encodeOperatorState } from '../../../src/state/operator-state-codec.ts'
 import { gate, RecordingOperator, vector, type Wired, wire } from './chain-fixture.ts'
@@ -51,7 +54,11 @@ beforeEach(() => {
 })
 
 function checkpointer(
-  change: Partial<SubtaskCheckpointerOptions> & { store?: BlobStore; keepsState?: boolean; async?: boolean } = {},
+  change: Partial<SubtaskCheckpointerOptions> & {
+    store?: BlobStore
+    keepsState?: boolean
+    async?: boolean
+  } = {},
 ): SubtaskCheckpointer {
   return new SubtaskCheckpointer({
     subtaskId: '1/2',
@@ -111,8 +118,15 @@ describe('a snapshot', () => {
     await made.checkpoint(4, 'checkpoint')
     await virtual.time.advance(100)
     const [state] = acknowledged[0]!.states
-    expect(state).toMatchObject({ uid: 'op', subtask: 2, splits: [{ id: 'at 4' }], committables: [{ id: 'c' }] })
-    expect(decodeOperatorState(await blobs.get(state!.operator!), 'op')).toMatchObject({ list: { items: [1, 2] } })
+    expect(state).toMatchObject({
+      uid: 'op',
+      subtask: 2,
+      splits: [{ id: 'at 4' }],
+      committables: [{ id: 'c' }],
+    })
+    expect(decodeOperatorState(await blobs.get(state!.operator!), 'op')).toMatchObject({
+      list: { items: [1, 2] },
+    })
     expect(state!.endOfInput).toBeUndefined()
   })
 

@@ -28,7 +28,10 @@ beforeEach(() => {
   acknowledged = []
 })
 
-function build(inputOf: (checkpointer: SubtaskCheckpointer, wake: () => void) => TaskInput, source: boolean): Task {
+function build(
+  inputOf: (checkpointer: SubtaskCheckpointer, wake: () => void) => TaskInput,
+  source: boolean,
+): Task {
   let task: Task
   wired = wire(virtual, operator, { requestProcessingTime: (time) => task.requestProcessingTime(0, time) })
   const checkpointer = new SubtaskCheckpointer({
@@ -65,7 +68,8 @@ function build(inputOf: (checkpointer: SubtaskCheckpointer, wake: () => void) =>
 }
 
 /** Reads a source; the operator stands behind it in the chain of another task, so it is the head here for its calls. */
-const sourceTask = () => build((_checkpointer, wake) => new SourceInput(reader, undefined, wired.driver, virtual.world, wake), true)
+const sourceTask = () =>
+  build((_checkpointer, wake) => new SourceInput(reader, undefined, wired.driver, virtual.world, wake), true)
 
 function gateTask(count = 1): Task {
   channels = Array.from({ length: count }, () => new LocalChannel())
@@ -154,7 +158,12 @@ describe('checkpoints', () => {
     task.trigger(1, 'checkpoint', true)
     reader.put(1)
     await virtual.time.advance(10)
-    expect(wired.taken().map(({ kind }) => kind).at(-1)).toBe('barrier')
+    expect(
+      wired
+        .taken()
+        .map(({ kind }) => kind)
+        .at(-1),
+    ).toBe('barrier')
     reader.put(2)
     await virtual.time.advance(1_000)
     expect(wired.taken()).toEqual([])

@@ -89,6 +89,15 @@ describe('sessions', () => {
     expect([harness.values().length, harness.stateEntries(), harness.timerCount()]).toEqual([4, 0, 0])
   })
 
+  test('that grow leave no timers of their old bounds', async () => {
+    const windows = sessions()
+    windows.setAllowedLateness(20)
+    const harness = await harnessOf(windows.aggregate(sums, undefined))
+    await send(harness, 'a 1@0', 'a 1@5', 'a 1@30', 'a 1@12', 'a 1@20')
+    // The one at the end and the one of the clean-up.
+    expect(harness.timerCount()).toBe(2)
+  })
+
   test('wait as long as the record says, if the gap is dynamic', async () => {
     const harness = await harnessOf(
       windowsOf(EventTimeSessionWindows.withDynamicGap((row: Row) => row.v)).process(listed),

@@ -6,6 +6,7 @@ import { type ValueState, ValueStateDescriptor } from '../../../../src/core/stat
 import {
   GlobalWindows,
   SlidingEventTimeWindows,
+  SlidingProcessingTimeWindows,
   TumblingEventTimeWindows,
   TumblingProcessingTimeWindows,
 } from '../../../../src/core/windows/assigners.ts'
@@ -16,6 +17,7 @@ import {
   PurgingTrigger,
 } from '../../../../src/core/windows/triggers.ts'
 import { ProcessWindowFunction } from '../../../../src/core/windows/window-function.ts'
+import { contextFor, RecordingOutput } from '../operators/recording-output.ts'
 import { harnessOf, listed, type Row, send, sums, windowsOf } from './window-harness.ts'
 
 const tumbling = () => windowsOf(TumblingEventTimeWindows.of(10))
@@ -132,6 +134,11 @@ describe('late records', () => {
     await harness.processWatermark(14)
     await send(harness, 'a 1@5', 'a 2@15')
     expect(harness.sideRecords(late).map(({ value }) => value.v)).toEqual([1])
+    windows.setAllowedLateness(10)
+    const lenient = await harnessOf(windows.aggregate(sums, undefined))
+    await lenient.processWatermark(14)
+    await send(lenient, 'a 1@4', 'a 2@5')
+    expect(lenient.sideRecords(late).map(({ value }) => value.v)).toEqual([1])
   })
 })
 
@@ -306,7 +313,7 @@ describe('process window functions', () => {
     }
     override clear(context: this['Context']) {
       const left = context.windowState().getState(this.own).value()
-      Firings.cleared.push(`${context.window().start}: ${left}`)
+      Firings.cleared.push(`${context.window().start}: ${left} ${this.opened.value()}`)
     }
   }
 
@@ -320,7 +327,7 @@ describe('process window functions', () => {
     await send(harness, 'a 1@1', 'a 1@2')
     await harness.processWatermark(19)
     expect(harness.values()).toEqual(['a 0: 1 1 1 2', 'a 0: 3 2 2 4', 'a 0: 5 3 3 6', 'a 10: 1 4 4 2'])
-    expect(Firings.cleared).toEqual(['0: 6'])
+    expect(Firings.cleared).toEqual(['0: 6 3'])
     await harness.processWatermark(29)
     // What is left is the state of the key.
     expect([harness.stateEntries(), harness.timerCount()]).toEqual([2, 0])
@@ -408,6 +415,16 @@ describe('processing-time windows', () => {
     expect([harness.stateEntries(), harness.timerCount()]).toEqual([0, 0])
   })
 
+  test('fire each at its own millisecond', async () => {
+    const harness = await harnessOf(windowsOf(SlidingProcessingTimeWindows.of(3, 1)).process(listed))
+    await send(harness, 'a 1')
+    await harness.setProcessingTime(1)
+    expect(harness.values()).toEqual(['a -2-1: 1'])
+    await send(harness, 'a 2')
+    await harness.setProcessingTime(2)
+    expect(harness.values()).toEqual(['a -2-1: 1', 'a -1-2: 1 2'])
+  })
+
   test('have no late records, whatever the watermark', async () => {
     const harness = await harnessOf(
       windowsOf(TumblingProcessingTimeWindows.of(10)).aggregate(sums, undefined),
@@ -452,6 +469,47 @@ describe('the global window', () => {
 })
 
 describe('state of windows', () => {
+  // On the backend itself: the harness hands out copies, which would hide what is shared.
+  test.each([
+    ['aggregate', (windows: ReturnType<typeof tumbling>) => windows.aggregate(sums, undefined), 'sum'],
+    [
+      'reduce',
+      (windows: ReturnType<typeof tumbling>) =>
+        windows.reduce((a: any, b: any) => {
+          a.v += b.v
+          return a
+        }, undefined),
+      'v',
+    ],
+    [
+      'reduce to the later one',
+      (windows: ReturnType<typeof tumbling>) => windows.reduce((_a: any, b: any) => b, undefined),
+      'v',
+    ],
+  ] as const)('shares nothing with records and results: %s', async (_what, build, field) => {
+    const windows = tumbling()
+    windows.setAllowedLateness(10)
+    const output = new RecordingOutput()
+    const operator = build(windows).factory()
+    operator.setup(contextFor(output, { keyed: true }))
+    await operator.open?.()
+    await operator.processWatermark(9)
+    const records: { k: string; v: number }[] = []
+    for (const v of [1, 2, 4]) {
+      const record = { k: 'a', v }
+      records.push(record)
+      await operator.processVector({ kind: 'records', values: [record], timestamps: [1] })
+      // As an operator further down, or beside, may do.
+      for (const value of [...output.values, ...records] as any[]) value[field] += 1_000
+    }
+    const first = output.vectors.map(({ values }) => (values[0] as any)[field] % 1_000)
+    expect(first).toEqual(_what === 'reduce to the later one' ? [1, 2, 4] : [1, 3, 7])
+    expect(new Set([...output.values, ...records]).size).toBe(6)
+    await operator.processWatermark(10)
+    const last = output.values.at(-1) as any
+    expect(last[field] - 1_000).toBe(_what === 'reduce to the later one' ? 4 : 7)
+  })
+
   test('goes on in another subtask where it stood, though the size of the windows has changed', async () => {
     const before = await harnessOf(tumbling().aggregate(sums, undefined))
     await send(before, 'a 1@5')
