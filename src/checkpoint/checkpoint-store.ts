@@ -62,6 +62,8 @@ export interface CheckpointStore {
   takeOver(): Promise<RecoveryFacts>
   /** Durable attempt-started (protocol §2.5). */
   startAttempt(record: AttemptRecord): Promise<void>
+  /** Everything that the attempt restores has been read: what was kept in memory for that may go. */
+  restored?(): void
   /** A commit point is likely to come soon: what can be done before its content is known is begun. Never fails. */
   prepareCommitPoint?(groupIds: readonly string[]): void
   /** One fenced transaction: completed(n), what rides with it, and the sources' group offsets. Never throws for a lost connection: that is 'unknown'. */

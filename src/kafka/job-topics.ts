@@ -181,6 +181,10 @@ export class JobTopics implements CheckpointStore, HealingLog {
     return this.#transact(entries, offsets)
   }
 
+  restored(): void {
+    this.blobs.forgetChunks()
+  }
+
   prepareCommitPoint(groupIds: readonly string[]): void {
     const producer = this.#producer
     if (producer === undefined) return

@@ -302,7 +302,14 @@ export class JobMaster {
     this.#lastRun = taken.plan.run
     const attemptStorage = await storage.begin(taken.plan.run, taken.plan.attempt)
     const running = this.#build(taken, attemptStorage)
-    await running.attempt.deploy()
+    try {
+      await running.attempt.deploy()
+    } catch (error) {
+      // Readers and writers that are open already must not go on by themselves.
+      await running.attempt.cancel()
+      throw error
+    }
+    store.restored?.()
     // Checkpoints of an earlier run are of no use once this one has begun.
     for (const old of taken.facts.completed)
       if (old.run !== taken.plan.run) await discardCheckpoint(old, storage, store)

@@ -89,6 +89,8 @@ export class TakeOver {
       sinks: transactions?.records(recorded) ?? recorded,
     })
     const leases = (await transactions?.lease()) ?? new Map<string, readonly unknown[]>()
+    // Two leaders whose initialisations interleave can be handed one identity: only the one that still leads goes on with it.
+    await store.proveLeadership()
     this.#first = false
     const resumed = plan.type === 'resume' ? plan.checkpoint : undefined
     const restored =

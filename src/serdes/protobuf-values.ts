@@ -58,9 +58,11 @@ export function protobufValues(
   }
 
   const writeField = (field: ProtoField, value: unknown, path: string): unknown => {
-    if (field.repeated && Array.isArray(value))
-      return value.map((item, i) => writeOne(field, item, `${path}[${i}]`))
-    if (!field.map || typeof value !== 'object') return field.repeated ? value : writeOne(field, value, path)
+    // What is no list or no map is told by `verify`.
+    if (field.repeated)
+      return Array.isArray(value) ? value.map((item, i) => writeOne(field, item, `${path}[${i}]`)) : value
+    if (!field.map) return writeOne(field, value, path)
+    if (typeof value !== 'object') return value
     const entries: Plain = {}
     for (const [key, item] of Object.entries(value as Plain))
       entries[key] = writeOne(field, item, `${path}[${JSON.stringify(key)}]`)

@@ -1,6 +1,6 @@
 /**
  * An ETL and a keyed count over one topic of orders, as a user writes them: IN → ETL_OUT, COUNT_OUT. PARALLELISM; INTERVAL: milliseconds
- * between checkpoints. Prints FIRST when the first record reaches user code.
+ * between checkpoints. Prints LOADED when its code begins, and FIRST when the first record reaches it.
  */
 import {
   type Collector,
@@ -45,6 +45,7 @@ class CountPerUser extends KeyedProcessFunction<string, Order, Total> {
   }
 }
 
+console.log('LOADED')
 const settings = process.env
 let isFirst = true
 

@@ -17,8 +17,11 @@ beforeEach(async () => {
 
 const split = (partition = 0, position = 0n, stop: bigint | null = null, change: Partial<KafkaSplit> = {}) =>
   splitOf(scene, partition, position, stop, change)
-const driving = <T = string>(options: Partial<KafkaReaderOptions<T>>, splits: readonly KafkaSplit[], size = 100) =>
-  new DrivenReader<T>(scene, options, splits, size)
+const driving = <T = string>(
+  options: Partial<KafkaReaderOptions<T>>,
+  splits: readonly KafkaSplit[],
+  size = 100,
+) => new DrivenReader<T>(scene, options, splits, size)
 const read = <T = string>(options: Partial<KafkaReaderOptions<T>>, ...splits: KafkaSplit[]) =>
   driving<T>(options, splits.length === 0 ? [split()] : splits).drain()
 

@@ -1,9 +1,6 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
-import type { CommitPermit } from '../../../src/core/connector.ts'
 import { recordVector } from '../../../src/core/element.ts'
 import type { ProducerIdentity } from '../../../src/kafka/kafka-cluster.ts'
-import type { KafkaCommittable } from '../../../src/kafka/kafka-committable.ts'
-import { KafkaCommitter } from '../../../src/kafka/kafka-committer.ts'
 import type { KafkaSinkOptions } from '../../../src/kafka/kafka-sink-options.ts'
 import { KafkaWriter } from '../../../src/kafka/kafka-writer.ts'
 import { json, string } from '../../../src/serdes/serdes.ts'
@@ -33,7 +30,6 @@ const vector = <T>(...values: T[]) =>
     values,
     values.map(() => Number.NaN),
   )
-const permit = (checkpointId: number, confirmed = -1) => ({ checkpointId, confirmed }) as CommitPermit
 
 async function writer<T = string>(
   sink: Partial<KafkaSinkOptions<T>> = {},

@@ -6,8 +6,8 @@ import type { KafkaCommittable } from '../../../src/kafka/kafka-committable.ts'
 import { KafkaCommitter } from '../../../src/kafka/kafka-committer.ts'
 import type { KafkaSinkOptions } from '../../../src/kafka/kafka-sink-options.ts'
 import { KafkaWriter } from '../../../src/kafka/kafka-writer.ts'
-import { json, string } from '../../../src/serdes/serdes.ts'
-import { countingCounter, SimulatedScene } from './simulated-scene.ts'
+import { string } from '../../../src/serdes/serdes.ts'
+import { SimulatedScene } from './simulated-scene.ts'
 
 const TIMEOUT_MS = 600_000
 

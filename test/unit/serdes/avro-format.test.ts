@@ -56,7 +56,14 @@ describe('long', () => {
         at: { type: 'long', logicalType: 'timestamp-millis' },
       }),
     })
-    const value = { plain: MAX, list: [1, MIN], map: { a: MAX }, maybe: MAX, textOr: MIN, at: 1_764_000_000_000 }
+    const value = {
+      plain: MAX,
+      list: [1, MIN],
+      map: { a: MAX },
+      maybe: MAX,
+      textOr: MIN,
+      at: 1_764_000_000_000,
+    }
     const back = await scene.there(scene.open(avro()), value)
     expect(back).toEqual(value)
     expect(await scene.there(scene.open(avro()), { ...value, maybe: null, textOr: 'x' })).toEqual({
@@ -102,8 +109,14 @@ describe('values', () => {
   })
 
   test('a union that cannot be told apart names the type', async () => {
-    scene.add({ schema: record({ either: [JSON.parse(record({ a: 'int' }, 'A')), JSON.parse(record({ a: 'int' }, 'B'))] }) })
-    expect(await scene.there(scene.open(avro()), { either: { B: { a: 1 } } })).toEqual({ either: { B: { a: 1 } } })
+    scene.add({
+      schema: record({
+        either: [JSON.parse(record({ a: 'int' }, 'A')), JSON.parse(record({ a: 'int' }, 'B'))],
+      }),
+    })
+    expect(await scene.there(scene.open(avro()), { either: { B: { a: 1 } } })).toEqual({
+      either: { B: { a: 1 } },
+    })
   })
 
   test('bytes do not change with the buffer that they were read from', async () => {
@@ -120,7 +133,9 @@ describe('values', () => {
     await expect(scene.write(serde, { ...VALUE, lines: [{ n: 1 }, { n: 'two' }] })).rejects.toThrow(
       '.lines.1.n is string, not int',
     )
-    await expect(scene.write(serde, { ...VALUE, user: undefined })).rejects.toThrow('.user is undefined, not record')
+    await expect(scene.write(serde, { ...VALUE, user: undefined })).rejects.toThrow(
+      '.user is undefined, not record',
+    )
     await expect(scene.write(serde, { ...VALUE, raw: 5n })).rejects.toThrow('.raw is bigint, not bytes')
   })
 })

@@ -15,13 +15,18 @@ const ORDER = {
   required: ['user'],
 }
 const add = (schema: object, subject?: string, references?: any) =>
-  scene.add({ schema: JSON.stringify(schema), schemaType: 'JSON', ...(references && { references }) }, subject)
+  scene.add(
+    { schema: JSON.stringify(schema), schemaType: 'JSON', ...(references && { references }) },
+    subject,
+  )
 
 describe('jsonSchema', () => {
   test('values are JSON behind the id', async () => {
     add(ORDER)
     const serde = scene.open(jsonSchema())
-    expect((await scene.write(serde, { user: 'ann', amount: 1 })).toString()).toBe('{"user":"ann","amount":1}')
+    expect((await scene.write(serde, { user: 'ann', amount: 1 })).toString()).toBe(
+      '{"user":"ann","amount":1}',
+    )
     expect(await scene.there(serde, { user: 'grüße' })).toEqual({ user: 'grüße' })
   })
 
@@ -53,12 +58,22 @@ describe('jsonSchema', () => {
   })
 
   test('what a newer draft adds is checked', async () => {
-    add({ $schema: 'https://json-schema.org/draft/2020-12/schema', prefixItems: [{ type: 'string' }], items: false })
-    await expect(scene.write(scene.open(jsonSchema()), ['a', 'b'])).rejects.toThrow('must NOT have more than 1 items')
+    add({
+      $schema: 'https://json-schema.org/draft/2020-12/schema',
+      prefixItems: [{ type: 'string' }],
+      items: false,
+    })
+    await expect(scene.write(scene.open(jsonSchema()), ['a', 'b'])).rejects.toThrow(
+      'must NOT have more than 1 items',
+    )
   })
 
   test('formats and keywords of other tools are no reason to refuse a schema', async () => {
-    add({ type: 'object', javaType: 'com.acme.Order', properties: { at: { type: 'string', format: 'date-time' } } })
+    add({
+      type: 'object',
+      javaType: 'com.acme.Order',
+      properties: { at: { type: 'string', format: 'date-time' } },
+    })
     expect(await scene.there(scene.open(jsonSchema()), { at: 'soon' })).toEqual({ at: 'soon' })
   })
 

@@ -117,7 +117,8 @@ describe('values', () => {
 })
 
 describe('message indexes', () => {
-  const NESTED = 'syntax = "proto3"; message A { message X { int32 n = 1; } message Y { int32 n = 1; } } message B { int32 n = 1; }'
+  const NESTED =
+    'syntax = "proto3"; message A { message X { int32 n = 1; } message Y { int32 n = 1; } } message B { int32 n = 1; }'
 
   test.each([
     [undefined, '00'],
@@ -130,14 +131,18 @@ describe('message indexes', () => {
     const serde = scene.open(protobuf(messageName === undefined ? {} : { messageName }))
     const value = messageName === undefined || messageName === 'A' ? {} : { n: 1 }
     const bytes = await scene.write(serde, value)
-    expect(bytes.toString('hex')).toBe(indexes + (messageName === undefined || messageName === 'A' ? '' : '0801'))
+    expect(bytes.toString('hex')).toBe(
+      indexes + (messageName === undefined || messageName === 'A' ? '' : '0801'),
+    )
     // Reading takes the message that the record names, whatever this serde writes.
     expect(await scene.read(scene.open(protobuf()), Buffer.concat([wire(id), bytes]))).toEqual(value)
   })
 
   test('[0] may be written out', async () => {
     const id = add('syntax = "proto3"; message A { int32 n = 1; }')
-    expect(await scene.read(scene.open(protobuf()), wire(id, Buffer.from('02000801', 'hex')))).toEqual({ n: 1 })
+    expect(await scene.read(scene.open(protobuf()), wire(id, Buffer.from('02000801', 'hex')))).toEqual({
+      n: 1,
+    })
   })
 
   test.each([
@@ -149,7 +154,9 @@ describe('message indexes', () => {
     ['00ff', 'index out of range'],
   ])('%s is refused', async (bytes, message) => {
     const id = add(NESTED)
-    await expect(scene.read(scene.open(protobuf()), wire(id, Buffer.from(bytes, 'hex')))).rejects.toThrow(message)
+    await expect(scene.read(scene.open(protobuf()), wire(id, Buffer.from(bytes, 'hex')))).rejects.toThrow(
+      message,
+    )
   })
 
   test('a name that the schema does not have is told with those that it has', async () => {
@@ -204,7 +211,9 @@ describe('schemas', () => {
   })
 
   test('proto2 defaults count', async () => {
-    const id = add('syntax = "proto2"; message A { optional int64 n = 1 [default = 7]; optional string s = 2 [default = "x"]; }')
+    const id = add(
+      'syntax = "proto2"; message A { optional int64 n = 1 [default = 7]; optional string s = 2 [default = "x"]; }',
+    )
     expect(await scene.read(scene.open(protobuf()), wire(id, '\x00'))).toEqual({ n: 7, s: 'x' })
   })
 

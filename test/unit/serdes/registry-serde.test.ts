@@ -1,6 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Serde } from '../../../src/core/connector.ts'
-import { avro, jsonSchema, protobuf, type SchemaRegistryOptions } from '../../../src/serdes/schema-registry.ts'
+import {
+  avro,
+  jsonSchema,
+  protobuf,
+  type SchemaRegistryOptions,
+} from '../../../src/serdes/schema-registry.ts'
 import { SimulatedRegistry, wire } from './simulated-registry.ts'
 
 const ORDER = JSON.stringify({
@@ -145,7 +150,10 @@ describe('a registry in trouble', () => {
   test('silence ends with the time limit', async () => {
     registry.cue = () => 'silence'
     const error = await failure(read(await opened(avro, { requestTimeoutMs: 30 }), wire(1)))
-    expect(error).toMatchObject({ ...unreachable, message: expect.stringContaining('no answer within 30 ms') })
+    expect(error).toMatchObject({
+      ...unreachable,
+      message: expect.stringContaining('no answer within 30 ms'),
+    })
     expect(registry.requests).toHaveLength(3)
   })
 
@@ -226,7 +234,9 @@ describe('writing', () => {
     registry.add('out-value', { schema: '"string"' })
     const id = registry.add('out-value', { schema: ORDER })
     const serde = await opened()
-    expect((await written(serde, { user: 'ann', amount: 1 })).toString('hex')).toBe(wire(id, ANN).toString('hex'))
+    expect((await written(serde, { user: 'ann', amount: 1 })).toString('hex')).toBe(
+      wire(id, ANN).toString('hex'),
+    )
     expect(serde.prepareSerialize?.({ user: 'bob', amount: 2 }, 'out')).toBeUndefined()
     expect(registry.requests.filter((line) => line.includes('subjects'))).toEqual([
       'GET /subjects/out-value/versions/latest',
@@ -277,7 +287,9 @@ describe('writing', () => {
 
   test('an incompatible schema is refused with the words of the registry', async () => {
     registry.cue = (line) =>
-      line.startsWith('POST') ? { status: 409, body: '{"error_code":409,"message":"READER_FIELD_MISSING"}' } : undefined
+      line.startsWith('POST')
+        ? { status: 409, body: '{"error_code":409,"message":"READER_FIELD_MISSING"}' }
+        : undefined
     const serde = await opened(avro, { schema: ORDER, register: true })
     expect(await failure(written(serde, { user: 'ann', amount: 1 }))).toMatchObject({
       code: 'MILLRACE_SCHEMA_REGISTRY_REFUSED',
@@ -305,7 +317,10 @@ describe('writing', () => {
   test('a value that comes before its schema was loaded is an error that says what to do', async () => {
     const serde = await opened()
     expect(() => serde.serialize({}, 'out')).toThrow(
-      expect.objectContaining({ code: 'MILLRACE_INVALID_OPTION', remedy: expect.stringContaining('kafkaSink') }),
+      expect.objectContaining({
+        code: 'MILLRACE_INVALID_OPTION',
+        remedy: expect.stringContaining('kafkaSink'),
+      }),
     )
     expect(() => serde.deserialize(wire(1))).toThrow('avro: schema 1 was not loaded')
     expect(() => avro().prepareDeserialize?.(wire(1))).toThrow('the schema registry was not loaded')

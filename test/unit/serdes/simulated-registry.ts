@@ -72,8 +72,7 @@ export class SimulatedRegistry {
       response.write('{"schema":', () => response.destroy())
       return
     }
-    const [status, body] =
-      cue === undefined ? this.#respond(request, path, text) : [cue.status, cue.body]
+    const [status, body] = cue === undefined ? this.#respond(request, path, text) : [cue.status, cue.body]
     response.writeHead(status, { 'content-type': 'application/vnd.schemaregistry.v1+json' }).end(body)
   }
 
