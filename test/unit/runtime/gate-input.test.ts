@@ -165,3 +165,19 @@ describe('ends', () => {
     expect(await made.step()).toBe('idle')
   })
 })
+
+test('the subtasks that hold the watermark back are named, with their splits if they are known', async () => {
+  const own = [new LocalChannel(), new LocalChannel(), new LocalChannel()]
+  const gate = new InputGate([
+    { channel: own[0]!, input: 0, from: 'orders (1)', heldBackBy: () => ['orders-3', 'orders-5'] },
+    { channel: own[1]!, input: 0, from: 'orders (2)', heldBackBy: () => ['orders-4'] },
+    { channel: own[2]!, input: 0, from: 'clicks (1)' },
+  ])
+  const made = new GateInput(gate, 'EXACTLY_ONCE', wired.driver, {
+    checkpoint: async () => {},
+    cancelled: () => {},
+  })
+  own[1]!.push({ kind: 'watermark', timestamp: 5 })
+  await drain(made)
+  expect(made.watermarkHeldBackBy()).toEqual(['orders (1): orders-3, orders-5', 'clicks (1)'])
+})
