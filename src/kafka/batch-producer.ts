@@ -1,9 +1,9 @@
 /**
  * Sends records as fast as the brokers take them, in order, within fixed memory.
  *
- * Records gather per partition in an open batch. A batch goes out when it is full, when the producer is flushed, or, so that a quiet
- * stream is not delayed, as soon as nothing is in flight to its leader. So batches are small while the load is low and grow by
- * themselves under load, without a linger time. One request carries one batch each of many partitions of one leader.
+ * Records gather per partition in an open batch. A batch goes out when it is full, when the producer is flushed, or, in an eager producer,
+ * as soon as nothing is in flight to its leader: so a quiet stream is not delayed, and batches grow by themselves under load. What a
+ * transaction holds is invisible until its end anyway, so a transactional writer is not eager: small requests would only cost both sides. One request carries one batch each of many partitions of one leader.
  *
  *              append                 leader idle, full, flush                acknowledged
  *   (nothing) ───────▶ open batch ───────────────────────────▶ in flight ────────────────▶ written
@@ -47,6 +47,8 @@ export interface BatchProducerOptions {
   readonly acks?: -1 | 1
   /** Passed on to `KafkaCluster.produce`. */
   readonly timeoutMs?: number
+  /** Send what there is as soon as nothing is in flight. Default true. */
+  readonly eager?: boolean
   /** Awaited before the first batch goes to partitions that the transaction does not have yet; once a partition and identity. */
   readonly beforeFirst?: (partitions: readonly TopicPartition[]) => Promise<void>
 }
@@ -64,6 +66,7 @@ export class BatchProducer {
   private readonly cluster: ProducerCluster
   private readonly maxRequestBytes: number
   private readonly maxInFlight: number
+  private readonly eager: boolean
   private readonly maxBufferedBytes: number
   private readonly pool = new BatchBufferPool()
   private readonly topics = new Map<string, (PartitionQueue | undefined)[]>()
@@ -90,6 +93,7 @@ export class BatchProducer {
     this.cluster = options.cluster
     this.maxRequestBytes = options.maxRequestBytes ?? 1_048_576
     this.maxInFlight = options.maxInFlight ?? 5
+    this.eager = options.eager ?? true
     this.maxBufferedBytes = options.maxBufferedBytes ?? 8_388_608
   }
 
@@ -230,6 +234,9 @@ export class BatchProducer {
       await undefined
       do {
         this.dispatchAgain = false
+        // Records may wait for a full batch; that their partitions are part of the transaction need not.
+        if (!this.eager) await this.addToTransaction(this.active)
+        if (this.failure !== undefined) break
         const due = this.due()
         if (due.length === 0) continue
         await Promise.all(
@@ -261,8 +268,8 @@ export class BatchProducer {
       const queue = active[(i + this.turn) % active.length]!
       if (queue.inFlight || !queue.hasWork) continue
       const flying = this.inFlight.get(queue.leader) ?? 0
-      if (flying === 0 || (flying < this.maxInFlight && (this.urgent || queue.head !== undefined)))
-        due.push(queue)
+      const worthwhile = this.urgent || queue.head !== undefined
+      if (flying === 0 ? worthwhile || this.eager : flying < this.maxInFlight && worthwhile) due.push(queue)
     }
     return due
   }

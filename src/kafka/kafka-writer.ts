@@ -69,6 +69,7 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
       },
       acks,
       compression: sink.compression ?? 'none',
+      eager: leases === undefined,
       beforeFirst: async (partitions) => {
         const slot = this.#open
         if (slot !== undefined)

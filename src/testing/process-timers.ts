@@ -70,6 +70,16 @@ export class ProcessTimers implements Timers {
     if (this.#pauses === 0) return
     this.#pauses--
     if (this.#pauses > 0) return
-    for (const run of this.#held.splice(0)) this.#timers.schedule(0, run)
+    this.#release(this.#held.splice(0))
+  }
+
+  /** One after another, each with its consequences: a process that wakes up finds its messages in order. */
+  #release(held: (() => void)[]): void {
+    const next = held.shift()
+    if (next === undefined) return
+    this.#timers.schedule(0, () => {
+      next()
+      this.#release(held)
+    })
   }
 }

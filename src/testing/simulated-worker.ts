@@ -230,9 +230,7 @@ export class SimulatedWorker {
   #startMember(member: GroupMemberOptions, world: World): MemberLink {
     const timers = this.#memberTimers
     let lastBeat = 0
-    const toRecords = (message: FromMember): void => {
-      this.#recordTimers.schedule(0, () => link.onMessage?.(message))
-    }
+    const toRecords = mailbox<FromMember>(this.#recordTimers, (message) => link.onMessage?.(message))
     const serve = serveMember(
       this.#membership,
       { ...world, timers, random: this.#options.random.fork('member') },
@@ -246,9 +244,7 @@ export class SimulatedWorker {
       },
     )
     const link: MemberLink = {
-      send: (message: ToMember) => {
-        timers.schedule(0, () => serve(message))
-      },
+      send: mailbox<ToMember>(timers, serve),
       onMessage: undefined,
       lastBeat: () => lastBeat,
       terminate: () => {
@@ -257,6 +253,15 @@ export class SimulatedWorker {
       },
     }
     return link
+  }
+}
+
+/** Messages to another thread: delivered later, in order. */
+function mailbox<T>(timers: Timers, deliver: (message: T) => void): (message: T) => void {
+  const waiting: T[] = []
+  return (message) => {
+    waiting.push(message)
+    timers.schedule(0, () => deliver(waiting.shift()!))
   }
 }
 

@@ -137,12 +137,88 @@ function drawTrigger(random: SeededRandom, action: FaultAction): FaultTrigger {
   }
 }
 
-/** Draws the faults of a run. */
+/** Misfortunes that only hurt together, as past protocols were broken by them. */
+function drawMisfortune(random: SeededRandom): Fault[] {
+  const crash: FaultAction = { kind: random.pick(['crash-before', 'crash-after']) }
+  switch (random.integer(0, 3)) {
+    case 0:
+      // A leader stands still in the middle of a commit point, another one takes over, the first wakes up.
+      return [
+        {
+          trigger: {
+            on: 'call',
+            api: random.pick([
+              'AddPartitionsToTxn',
+              'AddOffsetsToTxn',
+              'TxnOffsetCommit',
+              'InitProducerId',
+              'EndTxn',
+              'Produce',
+            ]),
+            nth: random.integer(1, 15),
+          },
+          action: { kind: 'pause', ms: random.pick([12_000, 15_000, 20_000]) },
+        },
+      ]
+    case 1:
+      // Output is committed so late that the next checkpoint completes first, and then everything dies.
+      return [
+        {
+          trigger: { on: 'call', api: 'EndTxn', nth: random.integer(2, 12) },
+          action: { kind: 'interception', what: { delayMs: random.pick([15_000, 40_000]) } },
+        },
+        { trigger: { on: 'point', point: 'after-commit-point', nth: random.integer(1, 2) }, action: crash },
+      ]
+    case 2:
+      // A sink flushes so late that its checkpoint is given up, and everything dies soon after the next one.
+      return [
+        {
+          trigger: { on: 'call', api: 'Produce', nth: random.integer(1, 12) },
+          action: { kind: 'interception', what: { delayMs: random.pick([700, 1_500, 4_000]) } },
+        },
+        {
+          trigger: {
+            on: 'point',
+            point: random.pick(['after-commit-point', 'before-confirm', 'after-confirm']),
+            nth: 1,
+          },
+          action: crash,
+        },
+      ]
+    default:
+      // A worker dies between the commit of its output and the note of it, and its successor at the same place.
+      return [
+        {
+          trigger: {
+            on: 'point',
+            point: random.pick(['before-end-txn', 'after-end-txn', 'before-confirm']),
+            nth: random.integer(1, 4),
+          },
+          action: crash,
+        },
+        {
+          trigger: {
+            on: 'point',
+            point: random.pick(['before-end-txn', 'after-end-txn', 'before-confirm']),
+            nth: 1,
+          },
+          action: crash,
+        },
+      ]
+  }
+}
+
+/** Draws the faults of a run: `count`, or a few more when they belong together. */
 export function drawFaults(random: SeededRandom, count: number): Fault[] {
-  return Array.from({ length: count }, () => {
-    const action = drawAction(random)
-    return { trigger: drawTrigger(random, action), action }
-  })
+  const faults: Fault[] = []
+  while (faults.length < count) {
+    if (random.chance(0.25)) faults.push(...drawMisfortune(random))
+    else {
+      const action = drawAction(random)
+      faults.push({ trigger: drawTrigger(random, action), action })
+    }
+  }
+  return faults
 }
 
 /** The faults of one run, in order. */

@@ -47,7 +47,7 @@ export interface InvariantOptions {
 interface Uncovered {
   readonly topic: string
   readonly origin: Origin
-  readonly until: number
+  until: number
 }
 
 /** How long the marker of the commit point may come after that of the output: both were decided in the right order. */
@@ -106,6 +106,9 @@ export class SimulationInvariants {
     if (this.#checkpoints === undefined) this.#watchCheckpoints()
     if (this.#uncovered.length === 0) return
     const now = this.#options.clock.now()
+    const { live, nodes } = this.#options.kafka.inside.topics
+    // Without its leader a partition gets no marker.
+    if (live.size < nodes.length) for (const late of this.#uncovered) late.until = now + MARKER_GRACE_MS
     const first = this.#uncovered.find(({ until }) => until < now)
     if (first !== undefined)
       this.#violate(

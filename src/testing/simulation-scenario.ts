@@ -46,7 +46,9 @@ export function mayLoseTransactions(scenario: Scenario): boolean {
 
 /** Draws the circumstances of a run. `small`: little input and few faults, for many seeds a second. */
 export function drawScenario(random: SeededRandom, options: { readonly small: boolean }): Scenario {
-  const intervalMs = random.pick([50, 100, 200, 500])
+  // Long enough for a worker that stood still to wake up while the job goes on.
+  const long = random.chance(0.15)
+  const intervalMs = long ? random.pick([500, 1_000]) : random.pick([50, 100, 200, 500])
   const timeoutMs = random.pick([500, 1_000, 3_000])
   const rescale = random.chance(0.25)
   const parallelism = Array.from({ length: rescale ? 4 : 1 }, () =>
@@ -55,11 +57,11 @@ export function drawScenario(random: SeededRandom, options: { readonly small: bo
   const latencyMs = random.pick([1, 2, 5, 20])
   const shortTransactions = random.chance(0.15)
   return {
-    bounded: random.chance(0.5),
+    bounded: !long && random.chance(0.5),
     brokers: random.pick([1, 3]),
     partitions: random.integer(1, 3),
     recordsPerPartition: options.small ? random.integer(5, 30) : random.integer(20, 150),
-    inputMs: random.integer(500, 3_000),
+    inputMs: long ? random.integer(15_000, 40_000) : random.integer(500, 3_000),
     keys: random.integer(1, 8),
     parallelism,
     maxParallelism: random.pick([5, 16, 128]),
@@ -75,7 +77,7 @@ export function drawScenario(random: SeededRandom, options: { readonly small: bo
       : undefined,
     storage: random.pick(['topic', 'directory']),
     fetchMaxBytes: random.pick([1_024, 2_048, 1_048_576]),
-    fetchMaxWaitMs: random.pick([50, 500]),
+    fetchMaxWaitMs: long ? 500 : random.pick([50, 500]),
     latency: { minMs: 0, maxMs: latencyMs },
     markerDelay: { minMs: 1, maxMs: random.pick([5, 30, 300]) },
     workers: random.pick([1, 1, 2, 3]),

@@ -471,7 +471,7 @@ export class Simulation {
           this.#trace.note('world', `${worker.name} goes on`)
           worker.resume(what)
         })
-        if (this.#supervisor.chance(0.5)) this.#replaceLater(worker)
+        if (this.#supervisor.chance(0.8)) this.#replaceLater(worker)
         return 'pass'
       }
       case 'isolate': {

@@ -354,6 +354,7 @@ describe('a writer in transactions', () => {
       return { responseDelayMs: 300 }
     })
     void sink.writer.write(vector('a'))
+    sink.writer.flush().catch(() => undefined)
     await scene.time.advance(20)
     expect(requests).toBe(1)
     const at = scene.time.now()
