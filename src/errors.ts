@@ -99,17 +99,20 @@ export const ERROR_CODES = {
   MILLRACE_STATE_LOST: {
     fault: 'external',
     retriable: false,
-    remedy: 'State that a completed checkpoint names is missing or damaged; restore its storage, or start from another checkpoint.',
+    remedy:
+      'State that a completed checkpoint names is missing or damaged; restore its storage, or start from another checkpoint.',
   },
   MILLRACE_STATE_NOT_RESTORED: {
     fault: 'user',
     retriable: false,
-    remedy: 'Give the operator the uid that the checkpoint names, or pass --allow-non-restored-state to drop that state.',
+    remedy:
+      'Give the operator the uid that the checkpoint names, or pass --allow-non-restored-state to drop that state.',
   },
   MILLRACE_STATE_INCOMPATIBLE: {
     fault: 'user',
     retriable: false,
-    remedy: 'Declare the state with the kind and serde that the checkpoint holds, or give the new state another name.',
+    remedy:
+      'Declare the state with the kind and serde that the checkpoint holds, or give the new state another name.',
   },
   MILLRACE_CHECKPOINT_STORAGE: {
     fault: 'external',
@@ -119,12 +122,14 @@ export const ERROR_CODES = {
   MILLRACE_CHECKPOINT_FAILED: {
     fault: 'external',
     retriable: true,
-    remedy: 'See the cause; raise execution.checkpointing.timeout or tolerable-failed-checkpoints if checkpoints are slow.',
+    remedy:
+      'See the cause; raise execution.checkpointing.timeout or tolerable-failed-checkpoints if checkpoints are slow.',
   },
   MILLRACE_KAFKA_UNREACHABLE: {
     fault: 'external',
     retriable: true,
-    remedy: 'Check kafka.brokers (or KAFKA_BROKERS), the network, TLS and SASL settings, and that the brokers run.',
+    remedy:
+      'Check kafka.brokers (or KAFKA_BROKERS), the network, TLS and SASL settings, and that the brokers run.',
   },
   MILLRACE_KAFKA_PROTOCOL: {
     fault: 'external',
@@ -159,12 +164,14 @@ export const ERROR_CODES = {
   MILLRACE_TRANSACTION_LOST: {
     fault: 'external',
     retriable: false,
-    remedy: 'Records of a completed checkpoint cannot be committed any more; decide with --accept-lost-transaction, or restore an older checkpoint.',
+    remedy:
+      'Records of a completed checkpoint cannot be committed any more; decide with --accept-lost-transaction, or restore an older checkpoint.',
   },
   MILLRACE_TRANSACTION_FENCED: {
     fault: 'external',
     retriable: true,
-    remedy: 'Another producer took this transactional id; the attempt ends and the job recovers from its last checkpoint.',
+    remedy:
+      'Another producer took this transactional id; the attempt ends and the job recovers from its last checkpoint.',
   },
   MILLRACE_TRANSACTIONAL_ID_HELD: {
     fault: 'user',
@@ -174,7 +181,8 @@ export const ERROR_CODES = {
   MILLRACE_DATA_LOSS: {
     fault: 'external',
     retriable: false,
-    remedy: "Records between the stored position and the log are gone; set onDataLoss to 'earliest' or 'latest' to go on without them.",
+    remedy:
+      "Records between the stored position and the log are gone; set onDataLoss to 'earliest' or 'latest' to go on without them.",
   },
   MILLRACE_DESERIALIZATION: {
     fault: 'user',
@@ -189,7 +197,8 @@ export const ERROR_CODES = {
   MILLRACE_CORRUPT_BATCH: {
     fault: 'external',
     retriable: false,
-    remedy: 'The record batch on the broker is damaged; restore the partition from a replica or skip past it.',
+    remedy:
+      'The record batch on the broker is damaged; restore the partition from a replica or skip past it.',
   },
   MILLRACE_MISSING_PACKAGE: {
     fault: 'user',
@@ -204,7 +213,8 @@ export const ERROR_CODES = {
   MILLRACE_SCHEMA_REGISTRY_REFUSED: {
     fault: 'user',
     retriable: false,
-    remedy: 'Check that schema.registry.url is the base address of the registry, and that the schema fits what the subject allows.',
+    remedy:
+      'Check that schema.registry.url is the base address of the registry, and that the schema fits what the subject allows.',
   },
   MILLRACE_JOB_CONFLICT: {
     fault: 'user',
@@ -243,7 +253,13 @@ export class MillraceError extends Error {
   constructor(
     code: ErrorCode,
     message: string,
-    options: { cause?: unknown; details?: ErrorDetails; retriable?: boolean; fault?: Fault; remedy?: string } = {},
+    options: {
+      cause?: unknown
+      details?: ErrorDetails
+      retriable?: boolean
+      fault?: Fault
+      remedy?: string
+    } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.name = new.target.name

@@ -15,7 +15,8 @@ export function jobSettings(config: Config): JobSettings {
       maxConcurrent: config.get('execution.checkpointing.max-concurrent-checkpoints'),
       tolerableFailures: tolerable >= 2_147_483_647 ? Number.POSITIVE_INFINITY : tolerable,
       numRetained: config.get('state.checkpoints.num-retained'),
-      retainOnCancellation: config.get('execution.checkpointing.externalized-checkpoint-retention') === 'RETAIN_ON_CANCELLATION',
+      retainOnCancellation:
+        config.get('execution.checkpointing.externalized-checkpoint-retention') === 'RETAIN_ON_CANCELLATION',
       async: config.get('state.backend.async'),
     },
     restart: restartStrategy(config),

@@ -42,7 +42,9 @@ export interface RuntimeContext extends KeyedStateStore {
   getListState<T>(descriptor: ListStateDescriptor<T>): ListState<T>
   getMapState<K, V>(descriptor: MapStateDescriptor<K, V>): MapState<K, V>
   getReducingState<T>(descriptor: ReducingStateDescriptor<T>): ReducingState<T>
-  getAggregatingState<IN, ACC, OUT>(descriptor: AggregatingStateDescriptor<IN, ACC, OUT>): AggregatingState<IN, OUT>
+  getAggregatingState<IN, ACC, OUT>(
+    descriptor: AggregatingStateDescriptor<IN, ACC, OUT>,
+  ): AggregatingState<IN, OUT>
 }
 
 /** Restored operator state, handed to `initializeState` before `open`. */
@@ -70,7 +72,9 @@ export type FilterFunction<T> =
   | (RichFunction & { filter(value: T): boolean | Promise<boolean> })
 export type FlatMapFunction<T, R> =
   | ((value: T, out: Collector<R>) => Iterable<R> | void | Promise<Iterable<R> | void>)
-  | (RichFunction & { flatMap(value: T, out: Collector<R>): Iterable<R> | void | Promise<Iterable<R> | void> })
+  | (RichFunction & {
+      flatMap(value: T, out: Collector<R>): Iterable<R> | void | Promise<Iterable<R> | void>
+    })
 export type KeySelector<T, K extends Key> = (value: T) => K
 
 /** Timers of the current key. */
@@ -157,7 +161,15 @@ export abstract class KeyedBroadcastProcessFunction<K, IN, B, OUT> extends Abstr
   declare readonly Context: BroadcastContext
   declare readonly ReadOnlyContext: ReadOnlyBroadcastContext<K>
   declare readonly OnTimerContext: OnTimerContext<K>
-  abstract processElement(value: IN, context: ReadOnlyBroadcastContext<K>, out: Collector<OUT>): void | Promise<void>
-  abstract processBroadcastElement(value: B, context: BroadcastContext, out: Collector<OUT>): void | Promise<void>
+  abstract processElement(
+    value: IN,
+    context: ReadOnlyBroadcastContext<K>,
+    out: Collector<OUT>,
+  ): void | Promise<void>
+  abstract processBroadcastElement(
+    value: B,
+    context: BroadcastContext,
+    out: Collector<OUT>,
+  ): void | Promise<void>
   onTimer(_timestamp: number, _context: OnTimerContext<K>, _out: Collector<OUT>): void | Promise<void> {}
 }

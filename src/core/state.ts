@@ -169,7 +169,9 @@ export interface KeyedStateStore {
   getListState<T>(descriptor: ListStateDescriptor<T>): ListState<T>
   getMapState<K, V>(descriptor: MapStateDescriptor<K, V>): MapState<K, V>
   getReducingState<T>(descriptor: ReducingStateDescriptor<T>): ReducingState<T>
-  getAggregatingState<IN, ACC, OUT>(descriptor: AggregatingStateDescriptor<IN, ACC, OUT>): AggregatingState<IN, OUT>
+  getAggregatingState<IN, ACC, OUT>(
+    descriptor: AggregatingStateDescriptor<IN, ACC, OUT>,
+  ): AggregatingState<IN, OUT>
 }
 
 /** State of an operator subtask that is not by key. Lists are split over subtasks at rescale; union lists go whole to each. */

@@ -31,7 +31,7 @@ import { Task } from './task.ts'
 import type { TaskInput } from './task-input.ts'
 
 /** Records a vector holds at the most. */
-export const VECTOR_SIZE = 512
+export const VECTOR_SIZE = 256
 /** How long a call in progress may take before a cancelled task is given up. */
 const CANCEL_GRACE_MS = 3_000
 

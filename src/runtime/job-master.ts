@@ -26,10 +26,11 @@ import type { JobGraph } from '../core/graph/job-graph.ts'
 import type { JobSettings, StartOptions } from '../core/job-settings.ts'
 import type { World } from '../core/ports.ts'
 import type { KeyedStateBackend, KeyGroupRange } from '../core/state.ts'
-import { isMillraceError, JobFailedError, MillraceError } from '../errors.ts'
+import { isMillraceError, MillraceError } from '../errors.ts'
 import { Attempt } from './attempt.ts'
 import { CheckpointDriver, discardCheckpoint } from './checkpoint-driver.ts'
 import type { FaultHook } from './fault-points.ts'
+import { jobFailure } from './job-failure.ts'
 import { RestartStrategy } from './restart-strategy.ts'
 import { SplitDiscovery } from './split-discovery.ts'
 import type { AttemptStorage, StateStorage } from './state-storage.ts'
@@ -217,13 +218,13 @@ export class JobMaster {
       this.#status = JobStatus.FAILING
       const decision = this.#restart.failed(error, world.clock.now(), world.random.next())
       if (decision.type === 'fail') {
-        const end = await this.#fail(error, decision.reason)
+        const reason = error instanceof Error ? error.message : String(error)
         await store
-          .writeEnd(end.record)
+          .writeEnd({ run: this.#lastRun, status: 'FAILED', at: world.clock.now(), reason })
           .catch((cause: unknown) =>
             world.logger.warn('could not record that the job FAILED', { error: cause }),
           )
-        return { status: 'FAILED', error: end.error }
+        return { status: 'FAILED', error: jobFailure(this.#options.jobName, error, decision.reason) }
       }
       world.logger.error(
         `the job failed and starts again in ${decision.delayMs} ms (restart ${this.#restart.restarts})`,
@@ -231,18 +232,6 @@ export class JobMaster {
       )
       this.#status = JobStatus.RESTARTING
       await this.#pause(decision.delayMs)
-    }
-  }
-
-  async #fail(error: unknown, reason: string): Promise<{ record: JobRecord; error: JobFailedError }> {
-    const { jobName, world } = this.#options
-    const message = error instanceof Error ? error.message : String(error)
-    return {
-      record: { run: this.#lastRun, status: 'FAILED', at: world.clock.now(), reason: message },
-      error: new JobFailedError('MILLRACE_JOB_FAILED', `job '${jobName}' FAILED (${reason}): ${message}`, {
-        cause: error,
-        ...(isMillraceError(error) ? { remedy: error.remedy, fault: error.fault } : {}),
-      }),
     }
   }
 

@@ -64,6 +64,7 @@ export class SimulatedWorker {
   readonly #membership: SimulatedClient
   readonly #recordTimers: ProcessTimers
   readonly #memberTimers: ProcessTimers
+  readonly #metrics = new MetricRegistry()
   #master: JobMaster | undefined
   #end: JobEnd | undefined
   #killed = false
@@ -89,6 +90,11 @@ export class SimulatedWorker {
   get status(): string {
     if (this.#killed) return 'killed'
     return this.#end?.status ?? this.#master?.status ?? 'starting'
+  }
+
+  /** Transactions that the brokers gave up and that it wrote again. */
+  get healed(): number {
+    return this.#metrics.total('healed_transactions')
   }
 
   /** What the process calls itself in the records of its attempts; '' before it knows. */
@@ -176,7 +182,7 @@ export class SimulatedWorker {
       timers: this.#recordTimers,
       random: random.fork('records'),
       logger: trace.logger(name),
-      metrics: new MetricRegistry(),
+      metrics: this.#metrics,
     }
     const incarnation = world.random.uuid()
     this.#incarnation = incarnation

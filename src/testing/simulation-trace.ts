@@ -2,7 +2,9 @@
  * What happened in a simulation, line by line: as a hash always, as text when somebody wants to read it. Two runs of one seed have the
  * same hash, or something in them does not follow from the seed.
  */
+
 import type { Clock, LogFields, Logger } from '../core/ports.ts'
+import { isMillraceError } from '../errors.ts'
 
 /** Collects the lines of one run. */
 export class SimulationTrace {
@@ -67,4 +69,13 @@ function describe(value: unknown): string {
   if (!(value instanceof Error)) return String(value)
   const cause = value.cause === undefined ? '' : ` ← ${describe(value.cause)}`
   return `${value.name}: ${value.message}${cause}`
+}
+
+/** An error with its code and causes; the stack of one that is no MillraceError. */
+export function describeError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const code = isMillraceError(error) ? ` [${error.code}]` : ''
+  const own = `${error.message}${code}`
+  if (error.cause !== undefined) return `${own} ← ${describeError(error.cause)}`
+  return isMillraceError(error) ? own : `${own} ${error.stack?.split('\n').slice(1, 4).join(' ') ?? ''}`
 }

@@ -4,7 +4,8 @@ import { parseSource, readSources } from './source-file.ts'
 
 /** Files of core that may make promises: they continue after a user function's promise. Each needs its reason. */
 const CORE_PROMISES: Readonly<Record<string, string>> = {
-  'src/core/deadline.ts': 'a wait over the Timers port that the shell and the leaves share; core itself never waits',
+  'src/core/deadline.ts':
+    'a wait over the Timers port that the shell and the leaves share; core itself never waits',
 }
 const mayContinuePromises = (path: string): boolean =>
   path.startsWith('src/core/operators/') || path in CORE_PROMISES

@@ -173,10 +173,11 @@ export const keyed: SimulatedJob = {
     sink(totals, scenario, 'keyed-out')
   },
   expected: (input) => events(input, 'keyed-in').length,
-  verify: (input, output) => [
+  verify: (input, output, healed) => [
     ...describeFirst('keyed-out', events(input, 'keyed-in'), values(output, 'keyed-out')),
     ...perKeyCounts(
       'keyed-out',
+      healed,
       output.get('keyed-out') ?? [],
       new Map(events(input, 'keyed-in').map((event) => [JSON.stringify(event.from), event.amount])),
     ),
@@ -225,12 +226,13 @@ export const connected: SimulatedJob = {
     sink(a.connect(b).process(new SharedTotals()).uid('totals'), scenario, 'connected-out')
   },
   expected: (input) => events(input, 'connected-a').length + events(input, 'connected-b').length,
-  verify: (input, output) => {
+  verify: (input, output, healed) => {
     const all = [...events(input, 'connected-a'), ...events(input, 'connected-b')]
     return [
       ...describeFirst('connected-out', all, values(output, 'connected-out')),
       ...perKeyCounts(
         'connected-out',
+        healed,
         output.get('connected-out') ?? [],
         new Map(all.map((event) => [JSON.stringify(event.from), event.amount])),
       ),
@@ -261,13 +263,14 @@ export const twoSinks: SimulatedJob = {
     const all = events(input, 'two-in')
     return all.length + all.filter(isKept).length
   },
-  verify: (input, output) => {
+  verify: (input, output, healed) => {
     const all = events(input, 'two-in')
     return [
       ...difference('two-plain', all.filter(isKept), values(output, 'two-plain')),
       ...describeFirst('two-totals', all, values(output, 'two-totals')),
       ...perKeyCounts(
         'two-totals',
+        healed,
         output.get('two-totals') ?? [],
         new Map(all.map((event) => [JSON.stringify(event.from), event.amount])),
       ),

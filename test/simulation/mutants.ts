@@ -343,21 +343,22 @@ function shiftPositions(by: bigint): () => void {
   )
 }
 
-/** The first seed that finds the mutant, and how; undefined when none of them does. */
+async function firstViolation(seed: number): Promise<string | undefined> {
+  const { violations } = await new Simulation({ seed, job: JOBS[seed % JOBS.length]!, small: true }).run()
+  return violations[0]
+}
+
+/** The first seed that finds the mutant, and how; undefined when none of them does. A seed that fails without the mutant proves nothing. */
 export async function hunt(
   mutant: Mutant,
   seeds: number,
 ): Promise<{ readonly seed: number; readonly violation: string } | undefined> {
-  const mend = mutant.apply()
-  try {
-    for (let seed = 1; seed <= seeds; seed++) {
-      const { violations } = await new Simulation({ seed, job: JOBS[seed % JOBS.length]!, small: true }).run()
-      if (violations.length > 0) return { seed, violation: violations[0]! }
-    }
-    return undefined
-  } finally {
-    mend()
+  for (let seed = 1; seed <= seeds; seed++) {
+    const mend = mutant.apply()
+    const violation = await firstViolation(seed).finally(mend)
+    if (violation !== undefined && (await firstViolation(seed)) === undefined) return { seed, violation }
   }
+  return undefined
 }
 
 if (process.argv[1]?.endsWith('mutants.ts')) {

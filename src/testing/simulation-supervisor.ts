@@ -1,0 +1,316 @@
+/**
+ * Whoever runs the worker processes of a simulated job: starts them, replaces those that died or left, stops them at the end, and does to
+ * them and to the brokers what the faults say.
+ */
+import { isMillraceError } from '../errors.ts'
+import type { JobEnd } from '../runtime/job-master.ts'
+import type { SeededRandom } from './seeded-random.ts'
+import type { SimulatedKafka } from './simulated-cluster.ts'
+import type { SimulatedDirectory } from './simulated-directory.ts'
+import type { Interception } from './simulated-network.ts'
+import { type JobDeclaration, SimulatedWorker } from './simulated-worker.ts'
+import type { Fault, FaultPlan } from './simulation-faults.ts'
+import { mayLoseTransactions, type Scenario } from './simulation-scenario.ts'
+import { describeError, type SimulationTrace } from './simulation-trace.ts'
+import type { VirtualTime } from './virtual-time.ts'
+
+/** What the supervisor works with. */
+export interface SupervisorOptions {
+  readonly job: { readonly name: string; declare(scenario: Scenario): JobDeclaration }
+  readonly scenario: Scenario
+  readonly kafka: SimulatedKafka
+  readonly time: VirtualTime
+  readonly trace: SimulationTrace
+  readonly random: SeededRandom
+  readonly directory: SimulatedDirectory | undefined
+  readonly faults: () => FaultPlan
+  readonly onViolation: (what: string) => void
+}
+
+const MAX_WORKERS_ALIVE = 4
+/** A stop that takes so long may have been cut short, which is like a crash. */
+const HASTY_STOP_MS = 6_500
+
+/** Runs the workers of one job. */
+export class SimulationSupervisor {
+  readonly #options: SupervisorOptions
+  readonly #random: SeededRandom
+  readonly #workers: SimulatedWorker[] = []
+  #started = 0
+  /** Workers that are to start. */
+  #starting = 0
+  #struck = 0
+  #stopping = false
+  #end: string | undefined
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options
+    this.#random = options.random.fork('supervisor')
+  }
+
+  /** Every worker that ever started. */
+  get workers(): readonly SimulatedWorker[] {
+    return this.#workers
+  }
+
+  /** Faults that struck. */
+  get struck(): number {
+    return this.#struck
+  }
+
+  get stopping(): boolean {
+    return this.#stopping
+  }
+
+  /** How the job ended: FINISHED, or FAILED for an accepted reason. */
+  get end(): string | undefined {
+    return this.#end
+  }
+
+  get anyAlive(): boolean {
+    return this.#workers.some((worker) => worker.alive)
+  }
+
+  /** Nobody works, and nobody is about to. */
+  get deserted(): boolean {
+    return this.#starting === 0 && !this.anyAlive
+  }
+
+  /** The first worker, and those that start along with it. */
+  startTogether(workers: number): void {
+    this.#starting += workers
+    for (let i = 0; i < workers; i++)
+      this.#later(i === 0 ? 0 : this.#random.integer(0, 3_000), () => {
+        this.#starting--
+        if (this.#end === undefined) this.startWorker()
+      })
+  }
+
+  /** Forgets how the job ended: it is started once more. */
+  startAgain(): void {
+    this.#end = undefined
+    this.startWorker()
+  }
+
+  /** Only who led last has ended what was open: not a zombie that wakes up and stops, nor one that had no time to stop in order. */
+  wasStoppedInOrder(leaderIncarnation: string): boolean {
+    const leader = this.#workers.find(({ incarnation }) => incarnation === leaderIncarnation)
+    return leader?.status === 'SUSPENDED' && leader.stoppingFor < HASTY_STOP_MS
+  }
+
+  /** SIGTERM for everybody. */
+  stopAll(): void {
+    this.#stopping = true
+    for (const worker of this.#workers) if (worker.alive) worker.stop()
+  }
+
+  startWorker(): void {
+    const { job, scenario, kafka, time, trace, directory, faults } = this.#options
+    const { parallelism } = scenario
+    const index = this.#started++
+    const name = `w${index + 1}`
+    const own = parallelism[index % parallelism.length]!
+    trace.note('world', `starts ${name} with parallelism ${own}`)
+    const worker = new SimulatedWorker({
+      name,
+      jobName: job.name,
+      declare: job.declare(scenario),
+      config: this.#config(own),
+      kafka,
+      clock: time,
+      timers: time,
+      random: this.#options.random.fork(name),
+      trace,
+      directory: directory === undefined ? undefined : (timers, random) => directory.view(timers, random),
+      onTimer: (timerOf) => faults().onTimer(timerOf),
+      onPoint: (at, point) => {
+        trace.note(at, point)
+        faults().onPoint(at, point)
+      },
+      onEnd: (ended, end) => this.#onEnd(ended, end),
+    })
+    this.#workers.push(worker)
+    worker.start()
+    if (this.#stopping) this.#stopWhenItRan(worker)
+  }
+
+  #config(parallelism: number): Record<string, string | number | boolean> {
+    const {
+      intervalMs,
+      timeoutMs,
+      minPauseMs,
+      maxConcurrent,
+      tolerableFailures,
+      retained,
+      asyncSnapshots,
+      maxParallelism,
+      fetchMaxBytes,
+      fetchMaxWaitMs,
+    } = this.#options.scenario
+    return {
+      'execution.checkpointing.interval': intervalMs,
+      'execution.checkpointing.timeout': timeoutMs,
+      'execution.checkpointing.min-pause': minPauseMs,
+      'execution.checkpointing.max-concurrent-checkpoints': minPauseMs > 0 ? 1 : maxConcurrent,
+      'execution.checkpointing.tolerable-failed-checkpoints': tolerableFailures,
+      'state.checkpoints.num-retained': retained,
+      'state.backend.async': asyncSnapshots,
+      'parallelism.default': parallelism,
+      'pipeline.max-parallelism': maxParallelism,
+      'kafka.fetch.max-bytes': fetchMaxBytes,
+      'kafka.fetch.max-wait': fetchMaxWaitMs,
+    }
+  }
+
+  /** A worker that starts while the job is being stopped cleans up after the one that died, then stops. */
+  #stopWhenItRan(worker: SimulatedWorker): void {
+    const look = (): void => {
+      if (!worker.alive) return
+      if (worker.status === 'RUNNING') worker.stop()
+      else this.#later(50, look)
+    }
+    look()
+  }
+
+  #onEnd(worker: SimulatedWorker, end: JobEnd): void {
+    this.#options.trace.note('world', `${worker.name} ended as ${end.status}`, () =>
+      end.error === undefined ? '' : describeError(end.error),
+    )
+    switch (end.status) {
+      case 'FINISHED':
+        if (this.#end === undefined && !this.#options.scenario.bounded)
+          this.#options.onViolation('an unbounded job ended as FINISHED')
+        this.#end ??= 'FINISHED'
+        return
+      case 'SUSPENDED':
+        if (!this.#stopping) this.#replaceLater(worker)
+        return
+      case 'FAILED':
+        this.#onFailed(worker, end.error)
+        return
+      case 'CANCELED':
+        this.#options.onViolation('a job that nobody cancelled ended as CANCELED')
+    }
+  }
+
+  #onFailed(worker: SimulatedWorker, error: unknown): void {
+    if (isLost(error) && mayLoseTransactions(this.#options.scenario)) {
+      this.#end ??= 'FAILED'
+      for (const other of this.#workers) other.kill()
+      return
+    }
+    // What the world did to it is mended by whoever starts processes; anything else is a defect.
+    if (isMillraceError(error) && error.retriable) this.#replaceLater(worker)
+    else this.#options.onViolation(`${worker.name} FAILED: ${describeError(error)}`)
+  }
+
+  #replaceLater(dead: SimulatedWorker): void {
+    if (this.#end !== undefined) return
+    const delayMs = this.#random.pick([100, 500, 2_000, 8_000])
+    this.#starting++
+    this.#later(delayMs, () => {
+      this.#starting--
+      const alive = this.#workers.filter((worker) => worker.alive).length
+      if (this.#end !== undefined || alive >= MAX_WORKERS_ALIVE) return
+      this.#options.trace.note('world', `replaces ${dead.name}`)
+      this.startWorker()
+    })
+  }
+
+  #later(delayMs: number, action: () => void): void {
+    this.#options.time.schedule(delayMs, action)
+  }
+
+  /** Whose connection it is. */
+  workerOf(clientId: string): SimulatedWorker | undefined {
+    const name = clientId.endsWith('-group') ? clientId.slice(0, -'-group'.length) : clientId
+    return this.#workers.find((worker) => worker.name === name)
+  }
+
+  /** Obeys a fault that a call or timer of worker `at` brought about; the answer is the fate of the call. */
+  strike(fault: Fault, at: string | undefined): Interception {
+    const alive = this.#workers.filter((worker) => worker.alive)
+    const worker =
+      this.#workers.find((w) => w.name === at) ?? (alive.length === 0 ? undefined : this.#random.pick(alive))
+    const { action } = fault
+    this.#struck++
+    this.#options.trace.note(
+      'FAULT',
+      `${JSON.stringify(action)} hits ${worker?.name ?? 'nobody'} by ${JSON.stringify(fault.trigger)}`,
+    )
+    switch (action.kind) {
+      case 'interception':
+        return action.what
+      case 'crash-before':
+      case 'crash-after':
+        if (worker === undefined) return 'pass'
+        worker.kill()
+        this.#replaceLater(worker)
+        return action.kind === 'crash-before' ? 'drop-request' : 'pass'
+      case 'terminate':
+        worker?.stop()
+        return 'pass'
+      case 'pause':
+      case 'stall': {
+        if (worker === undefined) return 'pass'
+        const what = action.kind === 'pause' ? 'process' : 'records'
+        worker.pause(what)
+        this.#later(action.ms, () => {
+          this.#options.trace.note('world', `${worker.name} goes on`)
+          worker.resume(what)
+        })
+        if (this.#random.chance(0.8)) this.#replaceLater(worker)
+        return 'pass'
+      }
+      case 'isolate': {
+        if (worker === undefined) return 'pass'
+        const clients =
+          action.connection === 'both'
+            ? [worker.name, `${worker.name}-group`]
+            : [action.connection === 'records' ? worker.name : `${worker.name}-group`]
+        for (const client of clients) this.#options.kafka.isolate(client)
+        this.#later(action.ms, () => {
+          for (const client of clients) this.#options.kafka.reconnect(client)
+        })
+        if (this.#random.chance(0.5)) this.#replaceLater(worker)
+        return 'pass'
+      }
+      default:
+        this.#strikeCluster(action)
+        return 'pass'
+    }
+  }
+
+  #strikeCluster(
+    action: Extract<Fault['action'], { kind: 'move-leaders' | 'move-coordinators' | 'restart-broker' }>,
+  ): void {
+    const { topics } = this.#options.kafka.inside
+    const { brokers } = this.#options.scenario
+    if (action.kind === 'move-coordinators') this.#options.kafka.moveCoordinators(action.ms)
+    else if (action.kind === 'restart-broker') {
+      const node = this.#random.integer(1, brokers)
+      this.#options.kafka.stopBroker(node)
+      this.#later(action.ms, () => this.#options.kafka.startBroker(node))
+    } else if (brokers > 1)
+      for (const topic of topics.names())
+        for (const [partition, { replicas }] of topics.get(topic)!.partitions.entries())
+          if (
+            replicas.some(
+              (node) => topics.live.has(node) && node !== topics.get(topic)!.partitions[partition]!.leader,
+            )
+          )
+            this.#options.kafka.moveLeader({ topic, partition })
+  }
+}
+
+function isLost(error: unknown): boolean {
+  for (
+    let link: unknown = error, depth = 0;
+    depth < 10 && typeof link === 'object' && link !== null;
+    depth++
+  ) {
+    if (isMillraceError(link) && link.code === 'MILLRACE_TRANSACTION_LOST') return true
+    link = 'cause' in link ? link.cause : undefined
+  }
+  return false
+}
