@@ -155,7 +155,7 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
       if (bytes === undefined) return undefined
       reader.open(
         bytes.records,
-        split.position > bytes.fetchOffset ? split.position : bytes.fetchOffset,
+        laterOf(split.position, bytes.fetchOffset),
         bytes.aborted,
         bytes.requestedBytes,
       )
@@ -463,4 +463,9 @@ const EMPTY = Buffer.alloc(0)
 /** A position never passes the stop position. */
 function clamped(position: bigint, stop: bigint | undefined): bigint {
   return stop !== undefined && position > stop ? stop : position
+}
+
+function laterOf(a: bigint, b: bigint): bigint {
+  if (a > b) return a
+  return b
 }
