@@ -67,6 +67,8 @@ export class BatchProducer {
   private readonly maxRequestBytes: number
   private readonly maxInFlight: number
   private readonly eager: boolean
+  /** Partly filled batches go out with the next dispatch although the producer is not eager. */
+  private pushing = false
   private readonly maxBufferedBytes: number
   private readonly pool = new BatchBufferPool()
   private readonly topics = new Map<string, (PartitionQueue | undefined)[]>()
@@ -143,6 +145,12 @@ export class BatchProducer {
   tick(): void {
     if (this.failure !== undefined) throw this.failure
     if (this.buffered > 0) this.dispatch()
+  }
+
+  /** Sends what there is to leaders that have nothing in flight, however little: for an owner that let records linger. */
+  push(): void {
+    this.pushing = true
+    this.tick()
   }
 
   /** Sends everything; resolves when all of it is stored. Nothing may be appended meanwhile. @throws the first failure. */
@@ -269,8 +277,10 @@ export class BatchProducer {
       if (queue.inFlight || !queue.hasWork) continue
       const flying = this.inFlight.get(queue.leader) ?? 0
       const worthwhile = this.urgent || queue.head !== undefined
-      if (flying === 0 ? worthwhile || this.eager : flying < this.maxInFlight && worthwhile) due.push(queue)
+      if (flying === 0 ? worthwhile || this.eager || this.pushing : flying < this.maxInFlight && worthwhile)
+        due.push(queue)
     }
+    this.pushing = false
     return due
   }
 

@@ -7,6 +7,7 @@ import type { SerdeContext, SinkWriterContext, TwoPhaseSinkWriter } from '../cor
 import { deadline } from '../core/deadline.ts'
 import type { RecordVector } from '../core/element.ts'
 import { userError } from '../core/operators/user-error.ts'
+import type { TimerHandle } from '../core/ports.ts'
 import { KafkaError, MillraceError, SerializationError } from '../errors.ts'
 import { BatchProducer } from './batch-producer.ts'
 import { type KafkaCluster, KafkaCode, type ProducerIdentity } from './kafka-cluster.ts'
@@ -36,6 +37,8 @@ interface KnownTopic {
 
 /** How long `close` waits for requests on their way. */
 const CLOSE_MS = 1_000
+/** Milliseconds that a record of a transaction may wait for others before it goes to the broker. */
+const LINGER_MS = 50
 /** Milliseconds after which a topic's number of partitions is looked up again. */
 const TOPIC_REFRESH_MS = 60_000
 
@@ -50,6 +53,7 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
   readonly #committables = new Map<TransactionSlot, KafkaCommittable>()
   #waiters: (() => void)[] = []
   #failure: unknown
+  #linger: TimerHandle | undefined
   #closed = false
   /** Requests that may begin or extend a transaction, on their way. */
   #calls = 0
@@ -168,7 +172,20 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
       throw userError(error, context.info, 'a selector', values[i])
     }
     context.recordsOut.inc(values.length - from)
+    if (this.#slots !== undefined)
+      this.#linger ??= context.world.timers.schedule(LINGER_MS, () => this.#push(), true)
     return this.#producer.ready()
+  }
+
+  /** Under load batches are full long before this; a slow stream's records must not wait for the barrier to reach the broker. */
+  #push(): void {
+    this.#linger = undefined
+    if (this.#closed) return
+    try {
+      this.#producer.push()
+    } catch (error) {
+      this.#failure ??= error
+    }
   }
 
   #serialize(value: T, topic: string): string | Uint8Array | null {
@@ -312,6 +329,7 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
   /** Waits a moment for requests on their way: one that arrived later would begin the transaction again that the end of the job aborts. */
   async close(): Promise<void> {
     this.#closed = true
+    this.#linger?.cancel()
     this.#failure ??= new MillraceError('MILLRACE_ATTEMPT_LOST', 'the sink is closed')
     this.#wake()
     if (this.#calls === 0) return

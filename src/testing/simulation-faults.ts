@@ -22,7 +22,13 @@ export type FaultAction =
 
 /** When it happens, counted from the fault before. */
 export type FaultTrigger =
-  | { readonly on: 'call'; readonly api: string | undefined; readonly nth: number }
+  | {
+      readonly on: 'call'
+      readonly api: string | undefined
+      /** Only calls for the transactional id of the coordinator, or of a sink. */
+      readonly of?: 'coordinator' | 'sink'
+      readonly nth: number
+    }
   | { readonly on: 'timer'; readonly nth: number }
   | { readonly on: 'point'; readonly point: FaultPoint; readonly nth: number }
   | { readonly on: 'time'; readonly ms: number }
@@ -155,7 +161,8 @@ function drawMisfortune(random: SeededRandom): Fault[] {
               'EndTxn',
               'Produce',
             ]),
-            nth: random.integer(1, 15),
+            of: random.pick(['coordinator', 'coordinator', 'sink']),
+            nth: random.integer(1, 8),
           },
           action: { kind: 'pause', ms: random.pick([12_000, 15_000, 20_000]) },
         },
@@ -164,7 +171,7 @@ function drawMisfortune(random: SeededRandom): Fault[] {
       // Output is committed so late that the next checkpoint completes first, and then everything dies.
       return [
         {
-          trigger: { on: 'call', api: 'EndTxn', nth: random.integer(2, 12) },
+          trigger: { on: 'call', api: 'EndTxn', of: 'sink', nth: random.integer(1, 8) },
           action: { kind: 'interception', what: { delayMs: random.pick([15_000, 40_000]) } },
         },
         { trigger: { on: 'point', point: 'after-commit-point', nth: random.integer(1, 2) }, action: crash },
@@ -221,6 +228,14 @@ export function drawFaults(random: SeededRandom, count: number): Fault[] {
   return faults
 }
 
+function isMeant(trigger: Extract<FaultTrigger, { on: 'call' }>, call: SimulatedCall): boolean {
+  if (trigger.api !== undefined && trigger.api !== call.api) return false
+  if (trigger.of === undefined) return true
+  const id = (call.args[0] as { transactionalId?: string | null } | undefined)?.transactionalId
+  if (id === undefined || id === null) return false
+  return id.endsWith('.coordinator') === (trigger.of === 'coordinator')
+}
+
 /** The faults of one run, in order. */
 export class FaultPlan {
   readonly #faults: Fault[]
@@ -256,11 +271,7 @@ export class FaultPlan {
   /** A worker sends a call: its fate. */
   onCall(worker: string, call: SimulatedCall): Interception {
     const trigger = this.#faults[0]?.trigger
-    if (
-      trigger?.on === 'call' &&
-      (trigger.api === undefined || trigger.api === call.api) &&
-      ++this.#seen === trigger.nth
-    )
+    if (trigger?.on === 'call' && isMeant(trigger, call) && ++this.#seen === trigger.nth)
       return this.#strike(worker)
     if (this.#noise > 0 && this.#random.chance(this.#noise)) return drawInterception(this.#random)
     return 'pass'

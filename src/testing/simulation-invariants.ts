@@ -92,6 +92,11 @@ export class SimulationInvariants {
     return this.#everCompleted.size
   }
 
+  /** Number of the latest attempt. */
+  get attempt(): number {
+    return this.#attempt
+  }
+
   /** Incarnation of the worker whose attempt is the latest. */
   get leader(): string {
     return this.#leader

@@ -216,8 +216,13 @@ export class Simulation {
     this.#invariants.atEnd()
     const input = new Map(job.inputs.map((topic) => [topic, this.#invariants.input(topic)]))
     const healed = this.#supervisor.workers.reduce((sum, worker) => sum + worker.healed, 0)
-    if (healed > 0 && !mayLoseTransactions(this.#scenario))
-      this.#violate(`${healed} transactions were healed though the brokers gave none up`)
+    // A late InitProducerId with an older epoch aborts what its id has open: brokers compare epochs only while nothing is.
+    const undisturbed = this.#supervisor.struck === 0 && this.#scenario.noise === 0
+    if (healed > 0 && undisturbed && !mayLoseTransactions(this.#scenario))
+      this.#violate(`${healed} transactions were healed though nothing had happened to them`)
+    // Checkpoints may time out by themselves; nothing else makes an attempt fail.
+    if (undisturbed && this.#invariants.attempt > 1 && this.#scenario.tolerableFailures > 1_000)
+      this.#violate(`${this.#invariants.attempt} attempts were made though nothing had happened`)
     for (const problem of job.verify(input, this.#invariants.output, healed > 0)) this.#violate(problem)
     if (!bounded || this.#violations.length > 0) return
     await this.#runAgain()
