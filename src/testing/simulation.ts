@@ -91,6 +91,8 @@ export class Simulation {
   #input!: SimulationInput
   #invariants!: SimulationInvariants
   #expected: number | undefined
+  /** Attempts before the workers were told to stop. */
+  #attempts: number | undefined
   #checkedAt = -1
   #end: string | undefined
 
@@ -221,8 +223,9 @@ export class Simulation {
     if (healed > 0 && undisturbed && !mayLoseTransactions(this.#scenario))
       this.#violate(`${healed} transactions were healed though nothing had happened to them`)
     // Checkpoints may time out by themselves; nothing else makes an attempt fail.
-    if (undisturbed && this.#invariants.attempt > 1 && this.#scenario.tolerableFailures > 1_000)
-      this.#violate(`${this.#invariants.attempt} attempts were made though nothing had happened`)
+    const attempts = this.#attempts ?? this.#invariants.attempt
+    if (undisturbed && attempts > 1 && this.#scenario.tolerableFailures > 1_000)
+      this.#violate(`${attempts} attempts were made though nothing had happened`)
     for (const problem of job.verify(input, this.#invariants.output, healed > 0)) this.#violate(problem)
     if (!bounded || this.#violations.length > 0) return
     await this.#runAgain()
@@ -296,6 +299,7 @@ export class Simulation {
     }
     if (!this.#scenario.bounded && this.#input.done && !supervisor.stopping && this.#allSeen()) {
       this.#trace.note('world', 'all output is there: the workers are told to stop')
+      this.#attempts = this.#invariants.attempt
       supervisor.stopAll()
     }
     return false
