@@ -1,7 +1,7 @@
 /**
  * Finds or starts the services that tests and demo need. Each one is looked for on its own, in this order:
  *   1. its address in the environment: KAFKA_BROKERS, REDIS_URL, SCHEMA_REGISTRY_URL;
- *   2. a Docker engine, by docker-compose.yml, on free ports and under a project name of its own;
+ *   2. a Docker engine, by docker-compose.yml through testcontainers, on free ports and under a project name of its own;
  *   3. a process of this machine: Apache Kafka from Maven Central's jars, Debian's redis-server, Apicurio Registry (Java 21).
  * What was started here is stopped, and its data removed, by `stop`.
  */
@@ -121,24 +121,22 @@ async function startWithDocker(
   if (names.length === 0 || !(await succeeds('docker', ['info']))) return names
   const ports: Record<string, string> = {}
   for (const name of names) ports[COMPOSE[name].portVariable] = String(await freePort())
-  const project = `millrace-${process.pid}`
-  const compose = (...args: string[]) =>
-    run('docker', ['compose', '-f', join(ROOT, 'docker-compose.yml'), '-p', project, ...args], {
-      env: { ...process.env, ...ports },
-      maxBuffer: 16 << 20,
-    })
   log(`${names.join(', ')}: starting with Docker`)
-  const down = async () => {
-    await compose('down', '--volumes', '--timeout', '5')
-  }
+  const { DockerComposeEnvironment, Wait } = await import('testcontainers')
   try {
-    await compose('up', '--detach', '--wait', ...names)
+    const stack = await new DockerComposeEnvironment(ROOT, 'docker-compose.yml')
+      .withProjectName(`millrace-${process.pid}`)
+      .withEnvironment(ports)
+      .withDefaultWaitStrategy(Wait.forHealthCheck())
+      .up([...names])
+    stops.push(async () => {
+      await stack.down({ removeVolumes: true, timeout: 5_000 })
+    })
   } catch (error) {
+    // What was started goes with testcontainers' own clean-up.
     log(`Docker could not start them (${firstLine(error)}); going on without it`)
-    await down().catch((problem: unknown) => log(`docker compose down failed: ${firstLine(problem)}`))
     return names
   }
-  stops.push(down)
   for (const name of names) {
     const { portVariable, address } = COMPOSE[name]
     env[SERVICE_VARIABLES[name]] = address(Number(ports[portVariable]))
