@@ -180,7 +180,7 @@ function drawMisfortune(random: SeededRandom): Fault[] {
       // A sink flushes so late that its checkpoint is given up, and everything dies soon after the next one.
       return [
         {
-          trigger: { on: 'call', api: 'Produce', nth: random.integer(1, 12) },
+          trigger: { on: 'call', api: 'Produce', of: 'sink', nth: random.integer(1, 6) },
           action: { kind: 'interception', what: { delayMs: random.pick([700, 1_500, 4_000]) } },
         },
         {
@@ -254,6 +254,10 @@ export class FaultPlan {
     this.#noise = options.noise
     this.#random = options.random
     this.#target = options.target
+  }
+
+  /** The first fault waits for its moment from now on. */
+  start(): void {
     this.#arm()
   }
 

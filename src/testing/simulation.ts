@@ -192,6 +192,7 @@ export class Simulation {
     const { job } = this.#options
     const { bounded, workers } = this.#scenario
     await this.#prepare()
+    this.#faults.start()
     this.#supervisor.startTogether(workers)
     const ended = (): boolean => this.#step()
     let outcome = await this.#time.runUntil(ended, { maxMs: STORMY_MS, maxFirings: MAX_STEPS })

@@ -10,11 +10,6 @@
  */
 import { parseArgs } from 'node:util'
 import { type BarrierAction, BarrierHandler, type InputEvent } from '../../src/checkpoint/barrier-handler.ts'
-import {
-  CheckpointCoordinator,
-  type CoordinatorEffect,
-  type CoordinatorEvent,
-} from '../../src/checkpoint/coordinator.ts'
 import type { KeyGroupImage } from '../../src/core/state.ts'
 import { JobTopics } from '../../src/kafka/job-topics.ts'
 import type { KafkaCluster, TopicPartition } from '../../src/kafka/kafka-cluster.ts'
@@ -304,41 +299,6 @@ export const MUTANTS: readonly Mutant[] = [
             return newest
           },
       ),
-  },
-  {
-    name: 'an acknowledgement of an aborted checkpoint counts for the next one',
-    apply: () =>
-      replace(
-        CheckpointCoordinator.prototype,
-        'handle',
-        (original) =>
-          function (this: CheckpointCoordinator, event: CoordinatorEvent) {
-            const pending = this.inFlight
-            const late =
-              event.type === 'Acknowledged' && pending.length > 0 && !pending.some(({ n }) => n === event.n)
-            return original.call(this, late ? { ...event, n: pending[0]!.n } : event)
-          },
-      ),
-  },
-  {
-    name: 'a commit in line repeats what the one before it has committed',
-    apply: () => {
-      const confirmed = new WeakMap<CheckpointCoordinator, number>()
-      return replace(
-        CheckpointCoordinator.prototype,
-        'handle',
-        (original) =>
-          function (this: CheckpointCoordinator, event: CoordinatorEvent): CoordinatorEffect[] {
-            const effects = original.call(this, event) as CoordinatorEffect[]
-            for (const effect of effects) if (effect.type === 'NotifyConfirmed') confirmed.set(this, effect.n)
-            return effects.map((effect) =>
-              effect.type === 'Commit'
-                ? { ...effect, permit: { ...effect.permit, confirmed: confirmed.get(this) ?? -1 } }
-                : effect,
-            )
-          },
-      )
-    },
   },
   {
     name: 'commits are reported before they are done',
