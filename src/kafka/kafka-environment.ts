@@ -9,7 +9,6 @@ import type { KafkaCluster } from './kafka-cluster.ts'
 /** What Kafka sources and sinks of one job share. */
 export interface KafkaEnvironment {
   readonly cluster: KafkaCluster
-  readonly jobName: string
   /** Bytes fetched of one partition at a time. */
   readonly fetchMaxBytes: number
   /** Milliseconds that a fetch waits on the broker for records. */
@@ -20,8 +19,6 @@ export interface KafkaEnvironment {
   readonly serdes: SerdeContext
   /** What a sink does that was not told: exactly once when the job takes exactly-once checkpoints. */
   readonly exactlyOnceByDefault: boolean
-  /** Transactional ids a sink subtask owns: max concurrent checkpoints + 2. */
-  readonly transactionSlots: number
   /** Where healing writes; known once the job's own topics are. */
   readonly healing: () => HealingLog
   /** Throws MILLRACE_ATTEMPT_LOST when this worker has been silent so long that another one may lead: asked before records are written. */

@@ -78,14 +78,6 @@ export function writeVarint(bytes: Buffer, at: number, value: number): number {
   return p
 }
 
-/** Bytes that `value` (a safe integer, or the difference of two) takes as a 64-bit varint. */
-export function varlongSize(value: number): number {
-  if (value >= -0x40000000 && value < 0x40000000) return varintSize(value)
-  let size = 0
-  for (let v = zigzag(value); v > 0n; v >>= 7n) size++
-  return size
-}
-
 /** Writes an integer as a 64-bit varint and returns the position behind it. */
 export function writeVarlong(bytes: Buffer, at: number, value: number): number {
   if (value >= -0x40000000 && value < 0x40000000) return writeVarint(bytes, at, value)

@@ -309,14 +309,12 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
   let group: WorkerGroup | undefined
   const environment: KafkaEnvironment = {
     cluster,
-    jobName,
     fetchMaxBytes: config.get('kafka.fetch.max-bytes'),
     fetchMaxWaitMs: config.get('kafka.fetch.max-wait'),
     maxTransactionTimeoutMs,
     serdes: { schemaRegistryUrl: config.get('schema.registry.url') },
     exactlyOnceByDefault:
       settings.checkpointing.intervalMs !== undefined && settings.checkpointing.mode === 'EXACTLY_ONCE',
-    transactionSlots: slots,
     healing: () => store,
     assertAlive: () => {
       const silent = group?.silentFor() ?? 0
