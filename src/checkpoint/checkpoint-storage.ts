@@ -40,10 +40,44 @@ export interface BlobStore {
 /** Where the image of a key group lies in a blob. */
 export type KeyGroupExtent = readonly [keyGroup: number, offset: number, length: number]
 
-/** The keyed state of one operator subtask in one checkpoint: one blob of images. */
-export interface KeyedStateHandle {
+/** Images of key groups in one blob. */
+export interface ImagesHandle {
+  readonly kind?: undefined
   readonly handle: StateHandle
   readonly keyGroups: readonly KeyGroupExtent[]
+}
+
+/**
+ * A base and what changed since, oldest first: records of a later layer replace those of earlier ones, a record without state and timers
+ * removes them. Layers are shared with other checkpoints: a blob is deleted when no checkpoint names it any more.
+ */
+export interface IncrementalHandle {
+  readonly kind: 'incremental'
+  readonly layers: readonly ImagesHandle[]
+  /** What the worker that wrote it needs to find the same state on its own disk. JSON-safe. */
+  readonly local?: unknown
+}
+
+/** State that stays where it is, in a store outside (Redis). */
+export interface ExternalHandle {
+  readonly kind: 'external'
+  /** Name of the state backend that can read it. */
+  readonly backend: string
+  /** First and last key group (both inclusive). */
+  readonly range: readonly [number, number]
+  /** What finds and verifies it. JSON-safe. */
+  readonly state: unknown
+  /** Bytes written for this checkpoint. */
+  readonly size: number
+}
+
+/** The keyed state of one operator subtask in one checkpoint. */
+export type KeyedStateHandle = ImagesHandle | IncrementalHandle | ExternalHandle
+
+/** Blobs that a keyed handle names; none for state that stays outside. */
+export function blobsOf(keyed: KeyedStateHandle): readonly StateHandle[] {
+  if (keyed.kind === 'external') return []
+  return keyed.kind === 'incremental' ? keyed.layers.map(({ handle }) => handle) : [keyed.handle]
 }
 
 /** Puts images into one blob. The extents belong into the `KeyedStateHandle`. */

@@ -4,7 +4,7 @@
  */
 import type { CheckpointKind } from '../core/element.ts'
 import { MillraceError, StateLostError } from '../errors.ts'
-import type { KeyedStateHandle, StateHandle } from './checkpoint-storage.ts'
+import { blobsOf, type KeyedStateHandle, type StateHandle } from './checkpoint-storage.ts'
 
 /** Version of the metadata form that this code writes. */
 export const CHECKPOINT_FORMAT = 1
@@ -99,11 +99,23 @@ export function committableName(committable: unknown): string | undefined {
   return `${transactionalId}:${producerId}:${producerEpoch}`
 }
 
+/**
+ * Handles of a snapshot that no checkpoint names, as far as they are its own: layers of incremental state belong to the backend, whose next
+ * snapshot names them.
+ */
+export function ownHandlesOf(states: readonly OperatorSubtaskState[]): StateHandle[] {
+  return handlesOf({
+    states: states.map(({ keyed, ...rest }) =>
+      keyed === undefined || keyed.kind !== undefined ? rest : { ...rest, keyed },
+    ),
+  })
+}
+
 /** All storage handles that a checkpoint names: what a discard may delete, and nothing else. */
 export function handlesOf(checkpoint: Pick<CompletedCheckpoint, 'states'>): StateHandle[] {
   const handles: StateHandle[] = []
   for (const state of checkpoint.states) {
-    if (state.keyed !== undefined) handles.push(state.keyed.handle)
+    if (state.keyed !== undefined) handles.push(...blobsOf(state.keyed))
     if (state.operator !== undefined) handles.push(state.operator)
   }
   return handles

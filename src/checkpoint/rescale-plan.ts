@@ -7,8 +7,9 @@ import type {
   OperatorStateSnapshot,
   Redistribution,
 } from '../core/operators/stream-operator.ts'
+import type { KeyGroupRange } from '../core/state.ts'
 import { MillraceError, StateLostError } from '../errors.ts'
-import type { KeyedStateHandle } from './checkpoint-storage.ts'
+import type { ImagesHandle, KeyedStateHandle } from './checkpoint-storage.ts'
 
 /**
  * The handles that each new subtask must read, cut down to its key groups. Subtasks without state get an empty list.
@@ -20,7 +21,7 @@ export function redistributeKeyGroups(
   newParallelism: number,
 ): KeyedStateHandle[][] {
   const seen = new Set<number>()
-  for (const [keyGroup] of handles.flatMap((each) => each.keyGroups)) {
+  for (const keyGroup of handles.flatMap(keyGroupsOf)) {
     if (seen.has(keyGroup)) throw contradiction(`two subtasks hold key group ${keyGroup}`)
     if (!(keyGroup >= 0 && keyGroup < maxParallelism))
       throw contradiction(`it holds key group ${keyGroup}, the max parallelism is ${maxParallelism}`)
@@ -28,11 +29,35 @@ export function redistributeKeyGroups(
   }
   return Array.from({ length: newParallelism }, (_, subtask) => {
     const range = keyGroupRangeOf(subtask, maxParallelism, newParallelism)
-    return handles.flatMap(({ handle, keyGroups }) => {
-      const owned = keyGroups.filter(([keyGroup]) => rangeContains(range, keyGroup))
-      return owned.length === 0 ? [] : [{ handle, keyGroups: owned }]
-    })
+    return handles.flatMap((handle) => cutDown(handle, range) ?? [])
   })
+}
+
+/** Key groups that a handle holds, each once. */
+function keyGroupsOf(keyed: KeyedStateHandle): number[] {
+  if (keyed.kind === 'external') {
+    const [first, last] = keyed.range
+    return Array.from({ length: last - first + 1 }, (_, i) => first + i)
+  }
+  if (keyed.kind === undefined) return keyed.keyGroups.map(([keyGroup]) => keyGroup)
+  return [...new Set(keyed.layers.flatMap((layer) => layer.keyGroups.map(([keyGroup]) => keyGroup)))]
+}
+
+/** The part of a handle that lies in the range; undefined if none does. */
+function cutDown(keyed: KeyedStateHandle, range: KeyGroupRange): KeyedStateHandle | undefined {
+  if (keyed.kind === 'external') {
+    const first = Math.max(keyed.range[0], range.start)
+    const last = Math.min(keyed.range[1], range.end)
+    return first > last ? undefined : { ...keyed, range: [first, last] }
+  }
+  if (keyed.kind === undefined) return cutImages(keyed, range)
+  const layers = keyed.layers.flatMap((layer) => cutImages(layer, range) ?? [])
+  return layers.length === 0 ? undefined : { ...keyed, layers }
+}
+
+function cutImages({ handle, keyGroups }: ImagesHandle, range: KeyGroupRange): ImagesHandle | undefined {
+  const owned = keyGroups.filter(([keyGroup]) => rangeContains(range, keyGroup))
+  return owned.length === 0 ? undefined : { handle, keyGroups: owned }
 }
 
 function contradiction(why: string): StateLostError {

@@ -1,6 +1,7 @@
 /**
  * One deployment of the job's graph in this worker: channels, chains and tasks; started together, cancelled together.
  */
+import { storesItself } from '../checkpoint/keyed-snapshot.ts'
 import type { SourceReader, SourceSplit, SubtaskInfo } from '../core/connector.ts'
 import type { CheckpointingMode } from '../core/constants.ts'
 import {
@@ -26,6 +27,7 @@ import { InputGate } from './input-gate.ts'
 import { RecordWriter } from './record-writer.ts'
 import type { RestoredState } from './restore.ts'
 import { SourceInput } from './source-input.ts'
+import type { StateReader } from './state-storage.ts'
 import { type Acknowledger, type SnapshotStorage, SubtaskCheckpointer } from './subtask-checkpointer.ts'
 import { Task } from './task.ts'
 import type { TaskInput } from './task-input.ts'
@@ -46,9 +48,11 @@ export interface AttemptOptions {
   readonly createBackend: (options: {
     range: KeyGroupRange
     maxParallelism: number
-    operatorName: string
+    info: SubtaskInfo
   }) => KeyedStateBackend
   readonly restored: RestoredState | undefined
+  /** Reads what the restored state names. */
+  readonly reader: StateReader
   /** Splits of each source by uid, with their positions. */
   readonly splits: ReadonlyMap<string, readonly SourceSplit[]>
   readonly leases: ReadonlyMap<string, readonly unknown[]>
@@ -98,7 +102,7 @@ export class Attempt {
     for (const channel of this.#execution.channels) this.#channels.set(channel, new LocalChannel())
     for (const vertex of this.#options.graph.vertices.toReversed())
       for (let subtask = 0; subtask < vertex.parallelism; subtask++)
-        this.tasks.unshift(this.#task(vertex, subtask))
+        this.tasks.unshift(await this.#task(vertex, subtask))
     for (const task of this.tasks.toReversed()) await task.open()
   }
 
@@ -124,7 +128,7 @@ export class Attempt {
         this.#options.world.logger.warn('closing an operator failed', { error: result.reason })
   }
 
-  #task(vertex: JobVertex, subtask: number): Task {
+  async #task(vertex: JobVertex, subtask: number): Promise<Task> {
     const { world, graph, storage, acknowledger, restored, onFailure, onEndOfData } = this.#options
     const id = subtaskId(vertex.id, subtask)
     const name =
@@ -132,7 +136,8 @@ export class Attempt {
     const writers = new Map<JobEdge, RecordWriter>()
     for (const edge of graph.edges.filter((e) => e.from === vertex.id))
       writers.set(edge, this.#writer(edge, subtask))
-    const backends = vertex.operators.map((operator) => this.#backend(vertex, operator, subtask))
+    const backends: (KeyedStateBackend | undefined)[] = []
+    for (const operator of vertex.operators) backends.push(await this.#backend(vertex, operator, subtask))
     let task: Task
     const fail = (error: unknown): void => task.fail(error)
     const chain = new OperatorChain(vertex, {
@@ -228,15 +233,20 @@ export class Attempt {
     }
   }
 
-  #backend(vertex: JobVertex, operator: ChainedOperator, subtask: number): KeyedStateBackend | undefined {
+  async #backend(
+    vertex: JobVertex,
+    operator: ChainedOperator,
+    subtask: number,
+  ): Promise<KeyedStateBackend | undefined> {
     if (operator.node.kind !== 'operator' || operator.node.keyOf === undefined) return undefined
     const backend = this.#options.createBackend({
       range: keyGroupRangeOf(subtask, vertex.maxParallelism, vertex.parallelism),
       maxParallelism: vertex.maxParallelism,
-      operatorName: operator.name,
+      info: this.#info(vertex, operator, subtask),
     })
-    const images = this.#options.restored?.operator(operator.uid)?.images(subtask)
-    if (images !== undefined && images.length > 0) backend.restore(images)
+    const state = this.#options.restored?.operator(operator.uid)
+    if (storesItself(backend)) await backend.restoreFrom(state?.keyed(subtask) ?? [], this.#options.reader)
+    else if (state !== undefined) backend.restore(await state.images(subtask))
     this.#worldOf(operator, subtask).metrics.gauge('state_entries', () => backend.entries)
     return backend
   }

@@ -3,6 +3,7 @@
  * Each outcome goes back into `coordinator.handle`; nothing is decided here.
  */
 
+import type { StateHandle } from '../checkpoint/checkpoint-storage.ts'
 import type { CheckpointStore, JobRecord } from '../checkpoint/checkpoint-store.ts'
 import {
   CHECKPOINT_FORMAT,
@@ -11,6 +12,7 @@ import {
   handlesOf,
   type OperatorShape,
   type OperatorSubtaskState,
+  ownHandlesOf,
 } from '../checkpoint/completed-checkpoint.ts'
 import {
   CheckpointCoordinator,
@@ -18,6 +20,7 @@ import {
   type CoordinatorEffect,
   type CoordinatorEvent,
 } from '../checkpoint/coordinator.ts'
+import { SharedStateRegistry } from '../checkpoint/shared-state-registry.ts'
 import type { CommitPermit, Committer, GroupOffset, Source } from '../core/connector.ts'
 import type { CheckpointKind } from '../core/element.ts'
 import type { TimerHandle, World } from '../core/ports.ts'
@@ -61,6 +64,7 @@ export class CheckpointDriver {
   readonly #timers = new Map<string, TimerHandle>()
   readonly #requests = new Map<string, Request>()
   readonly #retained = new Map<number, CompletedCheckpoint>()
+  readonly #shared = new SharedStateRegistry()
   /** Checkpoints that are not needed any more. */
   readonly #forget: number[] = []
   /** Source groups of the last commit point, for preparing the next. */
@@ -76,7 +80,7 @@ export class CheckpointDriver {
     this.#options = options
     this.coordinator = new CheckpointCoordinator(options.config)
     this.#committed = options.config.confirmed
-    for (const checkpoint of options.retained) this.#retained.set(checkpoint.n, checkpoint)
+    for (const checkpoint of options.retained) this.#retain(checkpoint)
   }
 
   start(): void {
@@ -148,6 +152,11 @@ export class CheckpointDriver {
     return [...this.#retained.values()].sort((a, b) => a.n - b.n)
   }
 
+  #retain(checkpoint: CompletedCheckpoint): void {
+    this.#retained.set(checkpoint.n, checkpoint)
+    this.#shared.add(checkpoint)
+  }
+
   #now(): number {
     return this.#options.world.clock.now()
   }
@@ -196,6 +205,7 @@ export class CheckpointDriver {
       case 'NotifyComplete':
         this.#options.fault?.('before-notify')
         for (const task of tasks) task.notifyComplete(effect.n)
+        this.#options.fault?.('after-notify')
         return
       case 'NotifyAborted':
         world.logger.warn(`checkpoint ${effect.n} was aborted (${effect.reason}): ${effect.detail}`)
@@ -284,7 +294,7 @@ export class CheckpointDriver {
     switch (outcome.type) {
       case 'written':
         this.#options.fault?.('after-commit-point')
-        this.#retained.set(n, checkpoint)
+        this.#retain(checkpoint)
         this.#groups = groups
         this.#track(this.#afterwards(checkpoint, forgotten))
         world.metrics.histogram('checkpoint_duration_ms').record(now - triggeredAt)
@@ -326,7 +336,7 @@ export class CheckpointDriver {
   }
 
   async #discardStates(states: readonly OperatorSubtaskState[]): Promise<void> {
-    for (const handle of handlesOf({ states })) {
+    for (const handle of ownHandlesOf(states)) {
       try {
         await this.#options.storage.discard(handle)
       } catch (error) {
@@ -344,7 +354,11 @@ export class CheckpointDriver {
       for (const n of forgotten) {
         const old = this.#retained.get(n)
         this.#retained.delete(n)
-        if (old !== undefined) await discardFiles(old, storage)
+        if (old !== undefined) await discardFiles(old, this.#shared.forget(old), storage)
+      }
+      if (forgotten.length > 0) {
+        const oldest = Math.min(...this.#retained.keys())
+        for (const task of this.#options.tasks) task.retainedFrom(oldest)
       }
     } catch (error) {
       // The checkpoint itself is safe in the store; left-over files cost room.
@@ -409,17 +423,22 @@ export async function discardCheckpoint(
   store: CheckpointStore,
 ): Promise<void> {
   await store.forget(checkpoint.run, checkpoint.n)
-  await discardFiles(checkpoint, storage)
+  await discardFiles(checkpoint, handlesOf(checkpoint), storage)
 }
 
-async function discardFiles(checkpoint: CompletedCheckpoint, storage: StateStorage): Promise<void> {
-  for (const handle of handlesOf(checkpoint)) await storage.discard(handle)
+async function discardFiles(
+  checkpoint: CompletedCheckpoint,
+  handles: readonly StateHandle[],
+  storage: StateStorage,
+): Promise<void> {
+  for (const handle of handles) await storage.discard(handle)
   await storage.discardMetadata?.(checkpoint.run, checkpoint.n)
 }
 
 function stateBytes(states: readonly OperatorSubtaskState[]): number {
   let bytes = 0
-  for (const state of states) bytes += (state.keyed?.handle.size ?? 0) + (state.operator?.size ?? 0)
+  for (const handle of handlesOf({ states })) bytes += handle.size
+  for (const { keyed } of states) if (keyed?.kind === 'external') bytes += keyed.size
   return bytes
 }
 

@@ -32,6 +32,7 @@ import type { KafkaCluster } from '../kafka/kafka-cluster.ts'
 import type { KafkaEnvironment } from '../kafka/kafka-environment.ts'
 import { KafkajsCluster } from '../kafka/kafkajs/kafkajs-cluster.ts'
 import { startGroupThread } from '../kafka/kafkajs/membership-thread.ts'
+import { checkPrefixHolders } from '../kafka/prefix-holders.ts'
 import { checkSinks, maxTransactionTimeout } from '../kafka/preflight.ts'
 import { workerGroupId } from '../kafka/transactional-id.ts'
 import { JobTransactions } from '../kafka/transactions.ts'
@@ -137,8 +138,9 @@ async function start(
   const metrics = new MetricRegistry()
   const world = realWorld(logger, metrics)
   const incarnation = world.random.uuid()
+  const fault = faultHook(process.env[FAULT_POINT_VARIABLE], (signal) => process.kill(process.pid, signal))
   const composition = usesKafka(graph)
-    ? await connectKafka(jobName, graph, config, settings, world, incarnation)
+    ? await connectKafka(jobName, graph, config, settings, world, incarnation, fault)
     : composeLocal(jobName, config, settings, world)
   const master = createMaster(composition, {
     jobName,
@@ -152,7 +154,7 @@ async function start(
       allowNonRestoredState: launch.allowNonRestoredState,
       acceptLostTransactions: launch.acceptLostTransactions,
     },
-    fault: faultHook(process.env[FAULT_POINT_VARIABLE], () => process.kill(process.pid, 'SIGKILL')),
+    fault,
   })
   const undo = onStopSignal(() => master.stop(), logger)
   const progress = showProgress({
@@ -229,7 +231,13 @@ export function createMaster(
     store,
     storage,
     transactions,
-    createBackend: (options) => new HeapKeyedStateBackend({ ...options, clock: job.world.clock }),
+    createBackend: ({ range, maxParallelism, info }) =>
+      new HeapKeyedStateBackend({
+        range,
+        maxParallelism,
+        operatorName: info.operatorName,
+        clock: job.world.clock,
+      }),
   })
 }
 
@@ -261,6 +269,7 @@ async function connectKafka(
   settings: JobSettings,
   world: World,
   incarnation: string,
+  fault: FaultHook | undefined,
 ): Promise<Composition> {
   const connection = await kafkaConnection(config, jobName)
   const cluster = new KafkajsCluster(connection, world.logger)
@@ -277,6 +286,7 @@ async function connectKafka(
       startMember: (member) =>
         startGroupThread({ ...connection, clientId: `${connection.clientId}-membership` }, member),
       openStorage: (own) => storageOf(jobName, config, own),
+      fault,
     })
   } catch (error) {
     await cluster.close()
@@ -298,6 +308,7 @@ export interface KafkaJob {
   readonly startMember: (member: GroupMemberOptions) => MemberLink
   /** Where snapshots go; `own` is the job's checkpoint topic. */
   readonly openStorage: (own: BlobStore) => StateStorage
+  readonly fault?: FaultHook | undefined
 }
 
 /** Wires one worker of a Kafka job, without starting it. The simulation wires its workers by the same function. */
@@ -327,6 +338,7 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
   }
   const { sinks, bounded } = bindConnectors(graph, environment, groupId)
   await checkSinks(cluster, sinks, settings, { maxTransactionTimeoutMs, bounded })
+  await checkPrefixHolders(cluster, jobName, sinks, world.logger)
   warnAboutGuarantees(sinks, settings, world.logger)
   const member: GroupMemberOptions = {
     groupId,
@@ -346,6 +358,7 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
     world,
     replicationFactor: replication === 'auto' ? -1 : replication,
     assertLeader: () => leadership.assertLeader(),
+    fault: job.fault,
   })
   return {
     leadership,

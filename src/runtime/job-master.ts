@@ -18,6 +18,7 @@ import {
   type Source,
   type SourceSplit,
   type SplitEnumerator,
+  type SubtaskInfo,
 } from '../core/connector.ts'
 import { JobStatus } from '../core/constants.ts'
 import { deadline } from '../core/deadline.ts'
@@ -57,7 +58,7 @@ export interface JobMasterOptions {
   readonly createBackend: (options: {
     range: KeyGroupRange
     maxParallelism: number
-    operatorName: string
+    info: SubtaskInfo
   }) => KeyedStateBackend
   readonly fault?: FaultHook | undefined
 }
@@ -333,6 +334,7 @@ export class JobMaster {
       },
       createBackend,
       restored,
+      reader: storage,
       splits,
       leases,
       acknowledger: {

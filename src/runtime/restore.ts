@@ -1,7 +1,7 @@
 /**
  * Reads the state of a completed checkpoint and gives it out to the subtasks of today's graph. State is found by uid.
  */
-import { unpackImages } from '../checkpoint/checkpoint-storage.ts'
+import { type KeyedStateHandle, unpackImages } from '../checkpoint/checkpoint-storage.ts'
 import type { CompletedCheckpoint, OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
 import { redistributeKeyGroups, redistributeOperatorState } from '../checkpoint/rescale-plan.ts'
 import type { JobGraph } from '../core/graph/job-graph.ts'
@@ -12,8 +12,10 @@ import type { StateCodec } from './subtask-checkpointer.ts'
 
 /** State of one operator, as its new subtasks get it. */
 export interface RestoredOperator {
-  /** Images of the key groups of a subtask. */
-  images(subtask: number): readonly KeyGroupImage[]
+  /** What holds the key groups of a subtask, cut down to them. */
+  keyed(subtask: number): readonly KeyedStateHandle[]
+  /** The same as images, layer by layer, each read and verified. @throws StateLostError; MILLRACE_STATE_INCOMPATIBLE for state outside */
+  images(subtask: number): Promise<KeyGroupImage[]>
   /** Items by state name. */
   operatorState(subtask: number): Readonly<Record<string, readonly unknown[]>>
   /** Its end hooks have run. */
@@ -88,14 +90,7 @@ async function loadOperator(
   // A checkpoint holds them in the order of their acknowledgements.
   const states = unordered.toSorted((a, b) => a.subtask - b.subtask)
   const handles = states.flatMap((state) => (state.keyed === undefined ? [] : [state.keyed]))
-  const images = await Promise.all(
-    redistributeKeyGroups(handles, vertex.maxParallelism, vertex.parallelism).map(async (owned) => {
-      const blobs = await Promise.all(
-        owned.map(async ({ handle, keyGroups }) => unpackImages(await reader.get(handle), keyGroups)),
-      )
-      return blobs.flat()
-    }),
-  )
+  const keyed = redistributeKeyGroups(handles, vertex.maxParallelism, vertex.parallelism)
   const stored = await Promise.all(
     states.map(async (state) =>
       state.operator === undefined ? {} : codec.decode(await reader.get(state.operator), uid),
@@ -103,11 +98,37 @@ async function loadOperator(
   )
   const redistributed = redistributeOperatorState(stored, vertex.parallelism)
   return {
-    images: (subtask) => images[subtask] ?? [],
+    keyed: (subtask) => keyed[subtask] ?? [],
+    images: (subtask) => readImages(uid, keyed[subtask] ?? [], reader),
     operatorState: (subtask) =>
       Object.fromEntries(
         Object.entries(redistributed[subtask] ?? {}).map(([name, entry]) => [name, entry.items]),
       ),
     ended: states.every((state) => state.endOfInput === true),
   }
+}
+
+async function readImages(
+  uid: string,
+  keyed: readonly KeyedStateHandle[],
+  reader: StateReader,
+): Promise<KeyGroupImage[]> {
+  const images = await Promise.all(
+    keyed.map(async (each) => {
+      if (each.kind === 'external')
+        throw new MillraceError(
+          'MILLRACE_STATE_INCOMPATIBLE',
+          `the checkpoint's state of operator ${uid} is kept by state backend '${each.backend}'`,
+          {
+            remedy: `Set state.backend to ${each.backend}, or take a savepoint there: it restores on every backend.`,
+          },
+        )
+      const layers = each.kind === undefined ? [each] : each.layers
+      const blobs = await Promise.all(
+        layers.map(async ({ handle, keyGroups }) => unpackImages(await reader.get(handle), keyGroups)),
+      )
+      return blobs.flat()
+    }),
+  )
+  return images.flat()
 }

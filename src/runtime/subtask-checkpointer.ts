@@ -5,6 +5,7 @@
 import type { BlobStore, KeyedStateHandle, StateHandle } from '../checkpoint/checkpoint-storage.ts'
 import { packImages } from '../checkpoint/checkpoint-storage.ts'
 import type { OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
+import { type SelfStoringState, storesItself } from '../checkpoint/keyed-snapshot.ts'
 import type { CheckpointKind } from '../core/element.ts'
 import type { OperatorChain } from '../core/operators/operator-chain.ts'
 import type { OperatorSnapshot, OperatorStateSnapshot } from '../core/operators/stream-operator.ts'
@@ -155,6 +156,7 @@ export class SubtaskCheckpointer {
       this.#release(n)
       this.#options.fault?.('before-ack')
       if (!this.#closed) acknowledger.acknowledge(n, subtaskId, states)
+      this.#options.fault?.('after-ack')
     } catch (error) {
       const aborted = this.#aborted.has(n)
       this.#release(n)
@@ -174,15 +176,20 @@ export class SubtaskCheckpointer {
     blobs: BlobStore,
   ): Promise<KeyedStateHandle | undefined> {
     if (frozen === undefined) return undefined
-    const { world, subtaskIndex } = this.#options
-    const images = await frozen.materialize(() => {
+    const { world, subtaskIndex, storage } = this.#options
+    const pause = (): Promise<void> => {
       if (this.#aborted.has(n) || this.#closed)
         return Promise.reject(new Error(`checkpoint ${n} was aborted`))
       return world.timers.turn()
-    })
+    }
+    const name = `${operator.uid}-${subtaskIndex}-keyed`
+    // Its blobs are not noted as written: they stay the backend's when the checkpoint is aborted.
+    if ('store' in frozen)
+      return (frozen as SelfStoringState).store({ n, blobs: storage.blobs(n), name, pause })
+    const images = await frozen.materialize(pause)
     if (images.length === 0) return undefined
     const { bytes, keyGroups } = packImages(images)
-    return { handle: await blobs.put(`${operator.uid}-${subtaskIndex}-keyed`, bytes), keyGroups }
+    return { handle: await blobs.put(name, bytes), keyGroups }
   }
 
   async #discard(blobs: BlobStore, written: readonly StateHandle[]): Promise<void> {
@@ -194,6 +201,12 @@ export class SubtaskCheckpointer {
         this.#options.world.logger.debug('could not remove a snapshot that nobody needs', { error })
       }
     }
+  }
+
+  /** Checkpoints before `oldest` are forgotten: backends that keep history may let go of theirs. */
+  retainedFrom(oldest: number): void {
+    for (const { keyedState } of this.#options.operators)
+      if (keyedState !== undefined && storesItself(keyedState)) keyedState.retainedFrom(oldest)
   }
 
   /** Checkpoint n was aborted: stop writing it, or do not begin. Prepared output stays with the sink. */

@@ -107,6 +107,11 @@ export class Task {
     this.#guarded(() => this.#options.chain.notifyCheckpointConfirmed(n))
   }
 
+  /** Checkpoints before `oldest` are forgotten. */
+  retainedFrom(oldest: number): void {
+    this.#options.checkpointer.retainedFrom(oldest)
+  }
+
   /** An operator wants `onProcessingTime` at `time`; the earliest wish of each operator wins. */
   requestProcessingTime(operator: number, time: number): void {
     if (this.#cancelled) return

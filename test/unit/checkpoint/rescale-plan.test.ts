@@ -1,16 +1,16 @@
 import { describe, expect, test } from '@jest/globals'
-import type { KeyedStateHandle, StateHandle } from '../../../src/checkpoint/checkpoint-storage.ts'
+import type { ImagesHandle, StateHandle } from '../../../src/checkpoint/checkpoint-storage.ts'
 import { redistributeKeyGroups, redistributeOperatorState } from '../../../src/checkpoint/rescale-plan.ts'
 
 const handle = (name: string): StateHandle => ({ kind: 'file', path: name, size: 100, crc32: 0 })
-const keyed = (name: string, groups: readonly number[]): KeyedStateHandle => ({
+const keyed = (name: string, groups: readonly number[]): ImagesHandle => ({
   handle: handle(name),
   keyGroups: groups.map((group) => [group, group * 10, 10]),
 })
 
 describe('key groups', () => {
   test('go to the new owners, each with the handles it needs and no other groups', () => {
-    const plan = redistributeKeyGroups([keyed('a', [0, 1, 3]), keyed('b', [4, 7])], 8, 3)
+    const plan = redistributeKeyGroups([keyed('a', [0, 1, 3]), keyed('b', [4, 7])], 8, 3) as ImagesHandle[][]
     expect(
       plan.map((subtask) => subtask.map((part) => [part.handle, part.keyGroups.map(([group]) => group)])),
     ).toEqual([

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
-import { packImages } from '../../../src/checkpoint/checkpoint-storage.ts'
+import { blobsOf, packImages } from '../../../src/checkpoint/checkpoint-storage.ts'
 import type {
   CompletedCheckpoint,
   OperatorSubtaskState,
@@ -76,8 +76,8 @@ describe('restored state', () => {
       graph('count', parallelism),
     )
     expect(restored.checkpointId).toBe(12)
-    const images = Array.from({ length: parallelism }, (_, subtask) =>
-      restored.operator('count')!.images(subtask),
+    const images = await Promise.all(
+      Array.from({ length: parallelism }, (_, subtask) => restored.operator('count')!.images(subtask)),
     )
     expect(images.map((own) => own.map(({ keyGroup }) => keyGroup).toSorted())).toEqual(expected)
     for (const { keyGroup, bytes } of images.flat()) expect([...bytes]).toEqual([keyGroup, 1])
@@ -104,8 +104,8 @@ describe('restored state', () => {
 
   test('a subtask beyond the old ones has none', async () => {
     const restored = await load(checkpoint([await keyed(0, 0)]), graph('count', 2))
-    expect(restored.operator('count')!.images(1)).toEqual([])
-    expect(restored.operator('count')!.images(9)).toEqual([])
+    expect(await restored.operator('count')!.images(1)).toEqual([])
+    expect(await restored.operator('count')!.images(9)).toEqual([])
     expect(restored.operator('count')!.operatorState(9)).toEqual({})
     expect(restored.operator('other')).toBeUndefined()
   })
@@ -159,13 +159,33 @@ describe('state that nobody claims', () => {
 
 test('state that is missing or contradicts itself is lost, not empty', async () => {
   const lost = await keyed(0, 0)
-  await blobs.discard(lost.keyed!.handle)
-  await expect(load(checkpoint([lost]), graph('count', 1))).rejects.toMatchObject({
-    code: 'MILLRACE_STATE_LOST',
-  })
+  for (const handle of blobsOf(lost.keyed!)) await blobs.discard(handle)
+  const restored = await load(checkpoint([lost]), graph('count', 1))
+  await expect(restored.operator('count')!.images(0)).rejects.toMatchObject({ code: 'MILLRACE_STATE_LOST' })
   await expect(
     load(checkpoint([await keyed(0, 3), await keyed(1, 3)]), graph('count', 1)),
   ).rejects.toMatchObject({
     code: 'MILLRACE_STATE_LOST',
+  })
+})
+
+test('layers come in their order, so that later records replace earlier ones', async () => {
+  const layer = async (name: string, value: number) => {
+    const { bytes, keyGroups } = packImages([{ keyGroup: 0, bytes: Uint8Array.of(value) }])
+    return { handle: await blobs.put(name, bytes), keyGroups }
+  }
+  const layers = [await layer('base', 1), await layer('changes', 2)]
+  const state = { uid: 'count', subtask: 0, keyed: { kind: 'incremental' as const, layers } }
+  const restored = await load(checkpoint([state]), graph('count', 1))
+  expect((await restored.operator('count')!.images(0)).map(({ bytes }) => [...bytes])).toEqual([[1], [2]])
+})
+
+test('state that a store outside keeps is refused as images, naming the backend that has it', async () => {
+  const keyed = { kind: 'external' as const, backend: 'redis', range: [0, 7] as const, state: {}, size: 0 }
+  const restored = await load(checkpoint([{ uid: 'count', subtask: 0, keyed }]), graph('count', 2))
+  expect(restored.operator('count')!.keyed(1)).toEqual([{ ...keyed, range: [4, 7] }])
+  await expect(restored.operator('count')!.images(0)).rejects.toMatchObject({
+    code: 'MILLRACE_STATE_INCOMPATIBLE',
+    message: expect.stringContaining("'redis'"),
   })
 })

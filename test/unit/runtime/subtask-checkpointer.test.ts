@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
-import type { BlobStore } from '../../../src/checkpoint/checkpoint-storage.ts'
+import type { BlobStore, ImagesHandle } from '../../../src/checkpoint/checkpoint-storage.ts'
 import type { OperatorSubtaskState } from '../../../src/checkpoint/completed-checkpoint.ts'
 import type { FrozenKeyedState, KeyedStateBackend } from '../../../src/core/state.ts'
 import {
@@ -104,9 +104,9 @@ describe('a snapshot', () => {
     await made.checkpoint(1, 'checkpoint')
     backend.count = 99
     await virtual.time.advance(100)
-    const { keyed } = acknowledged[0]!.states[0]!
-    expect([...(await blobs.get(keyed!.handle))]).toEqual([7])
-    expect(keyed!.keyGroups).toEqual([[5, 0, 1]])
+    const keyed = acknowledged[0]!.states[0]!.keyed as ImagesHandle
+    expect([...(await blobs.get(keyed.handle))]).toEqual([7])
+    expect(keyed.keyGroups).toEqual([[5, 0, 1]])
   })
 
   test('has positions, operator state and committables under uid and subtask', async () => {
