@@ -221,6 +221,16 @@ export const ERROR_CODES = {
     retriable: false,
     remedy: 'Another job runs under this name; give this one another name, or stop the other first.',
   },
+  MILLRACE_NO_SUCH_JOB: {
+    fault: 'user',
+    retriable: false,
+    remedy: 'See which jobs there are: millrace list',
+  },
+  MILLRACE_COMMAND_UNANSWERED: {
+    fault: 'external',
+    retriable: true,
+    remedy: "Look at the job's log; when its leader is hung, stop that process: another worker takes over, or the next start resumes.",
+  },
   MILLRACE_CHECKPOINTING_REQUIRED: {
     fault: 'user',
     retriable: false,
@@ -230,6 +240,11 @@ export const ERROR_CODES = {
     fault: 'external',
     retriable: true,
     remedy: 'This worker lost the job to another one; it rejoins as a standby.',
+  },
+  MILLRACE_TEST_DRIVER: {
+    fault: 'user',
+    retriable: false,
+    remedy: 'Change the test as the message says; docs/testing.md shows how a test drives a job.',
   },
 } as const satisfies Record<string, ErrorSpec>
 

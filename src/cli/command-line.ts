@@ -3,14 +3,30 @@ import { readFileSync } from 'node:fs'
 import { nearestName } from '../config/nearest-name.ts'
 import { formatError } from '../core/error-report.ts'
 import { type ArgumentSpec, optionHelp, readArguments, usageError } from './arguments.ts'
+import { events } from './events.ts'
+import { info } from './info.ts'
+import { type JobVerb, jobVerb } from './job-command.ts'
 import { exitCodeOf } from './job-watch.ts'
+import { list } from './list.ts'
 import { type RunContext, run } from './run.ts'
 import { transactions } from './transactions.ts'
+
+/** A command that the running job answers. */
+function verb(name: JobVerb): (args: readonly string[], context: RunContext) => Promise<void> {
+  return (args, context) => jobVerb(name, args, context)
+}
 
 const COMMANDS: Readonly<
   Record<string, { readonly doc: string; run(args: readonly string[], context: RunContext): Promise<void> }>
 > = {
   run: { doc: 'Run a job module.', run },
+  list: { doc: 'List jobs.', run: list },
+  info: { doc: 'Show what a job does and what it waits for.', run: info },
+  events: { doc: "Show the events of a job's life, or follow them.", run: events },
+  cancel: { doc: 'End a job without a last checkpoint.', run: verb('cancel') },
+  stop: { doc: 'End a job with a savepoint.', run: verb('stop') },
+  savepoint: { doc: 'Take a savepoint.', run: verb('savepoint') },
+  checkpoint: { doc: 'Take a checkpoint now.', run: verb('checkpoint') },
   transactions: { doc: 'Show or end transactions of jobs.', run: transactions },
 }
 

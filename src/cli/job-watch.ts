@@ -33,7 +33,9 @@ const USAGE_CODES: ReadonlySet<ErrorCode> = new Set([
 
 /** The exit code that an error asks for. */
 export function exitCodeOf(error: unknown): ExitCode {
-  return isMillraceError(error) && USAGE_CODES.has(error.code) ? ExitCode.USAGE : ExitCode.FAILED
+  if (!isMillraceError(error)) return ExitCode.FAILED
+  if (error.code === 'MILLRACE_NO_SUCH_JOB') return ExitCode.NOT_FOUND
+  return USAGE_CODES.has(error.code) ? ExitCode.USAGE : ExitCode.FAILED
 }
 
 /** What to tell and how to exit. */

@@ -20,6 +20,7 @@ import {
   type CoordinatorEffect,
   type CoordinatorEvent,
 } from '../checkpoint/coordinator.ts'
+import { isLostOutput, lostOutput } from '../checkpoint/lost-output.ts'
 import { SharedStateRegistry } from '../checkpoint/shared-state-registry.ts'
 import type { CommitPermit, Committer, GroupOffset, Source } from '../core/connector.ts'
 import type { CheckpointKind } from '../core/element.ts'
@@ -46,6 +47,7 @@ export interface CheckpointDriverOptions {
   /** The end of the run that a confirmed checkpoint brings; `last`: sources stopped at it. */
   readonly endOf: (kind: CheckpointKind, last: boolean) => JobRecord | undefined
   readonly onCompleted: (checkpoint: CompletedCheckpoint) => void
+  readonly onAborted?: (n: number, reason: string, detail: string) => void
   /** Confirmed(n) is durable, together with `end` if there was one. */
   readonly onConfirmed: (n: number, end: JobRecord | undefined) => void
   readonly onFailure: (error: unknown) => void
@@ -210,6 +212,7 @@ export class CheckpointDriver {
       case 'NotifyAborted':
         world.logger.warn(`checkpoint ${effect.n} was aborted (${effect.reason}): ${effect.detail}`)
         for (const task of tasks) task.notifyAborted(effect.n)
+        this.#options.onAborted?.(effect.n, effect.reason, effect.detail)
         return
       case 'NotifyConfirmed':
         this.#options.fault?.('after-confirm')
@@ -385,21 +388,31 @@ export async function commitAll(
   )
 }
 
-/** The same at take-over, one after another: what the outside system gave up is made good where that is possible. */
+/**
+ * The same at take-over, one after another: what the outside system gave up is made good where that is possible.
+ * @throws MILLRACE_TRANSACTION_LOST, after all was tried, naming everything that is lost.
+ */
 export async function recoverAll(
   committers: ReadonlyMap<string, Committer<unknown>>,
   permit: CommitPermit,
   states: readonly OperatorSubtaskState[],
   fault?: FaultHook,
 ): Promise<void> {
+  const losses: MillraceError[] = []
   for (const state of states) {
     if (state.committables === undefined || state.committables.length === 0) continue
     const committer = committerOf(committers, permit, state)
     fault?.('before-end-txn')
-    if (committer.recover === undefined) await committer.commit(permit, state.committables)
-    else await committer.recover(permit, state.committables)
+    try {
+      if (committer.recover === undefined) await committer.commit(permit, state.committables)
+      else await committer.recover(permit, state.committables)
+    } catch (error) {
+      if (!isLostOutput(error)) throw error
+      losses.push(error)
+    }
     fault?.('after-end-txn')
   }
+  if (losses.length > 0) throw lostOutput(losses)
 }
 
 function committerOf(

@@ -15,6 +15,7 @@ import { formatError } from '../core/error-report.ts'
 import { explain } from '../core/graph/execution-graph.ts'
 import type { JobGraph } from '../core/graph/job-graph.ts'
 import { buildJobGraph } from '../core/graph/job-graph-builder.ts'
+import type { JobControl } from '../core/job-control.ts'
 import { encodeJobName } from '../core/job-name.ts'
 import type { JobSettings, StartOptions } from '../core/job-settings.ts'
 import type { Logger, World } from '../core/ports.ts'
@@ -25,6 +26,7 @@ import {
   usesKafka,
   warnAboutGuarantees,
 } from '../kafka/connector-binding.ts'
+import { ControlTopic } from '../kafka/control-topic.ts'
 import type { GroupMemberOptions } from '../kafka/group-member.ts'
 import type { MemberLink } from '../kafka/group-messages.ts'
 import { JobTopics } from '../kafka/job-topics.ts'
@@ -122,6 +124,7 @@ export interface Composition {
   readonly store: CheckpointStore
   readonly storage: StateStorage
   readonly transactions: OutputTransactions | undefined
+  readonly control?: JobControl | undefined
   close(): Promise<void>
 }
 
@@ -224,13 +227,14 @@ export function createMaster(
     readonly fault: FaultHook | undefined
   },
 ): JobMaster {
-  const { leadership, store, storage, transactions } = composition
+  const { leadership, store, storage, transactions, control } = composition
   return new JobMaster({
     ...job,
     leadership,
     store,
     storage,
     transactions,
+    control,
     createBackend: ({ range, maxParallelism, info }) =>
       new HeapKeyedStateBackend({
         range,
@@ -349,20 +353,25 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
     heartbeatMs: HEARTBEAT_MS,
     onMismatch: config.get('on-fingerprint-mismatch'),
   }
+  const replication = config.get('kafka.job-topics.replication-factor')
+  const replicationFactor = replication === 'auto' ? -1 : replication
+  const control = new ControlTopic({ cluster, jobName, world, replicationFactor })
+  // Before this worker joins: commands that come from now on are its to answer if it leads.
+  await control.open()
   const leadership = new WorkerGroup(job.startMember(member), member, world)
   group = leadership
-  const replication = config.get('kafka.job-topics.replication-factor')
   const store = new JobTopics({
     cluster,
     jobName,
     world,
-    replicationFactor: replication === 'auto' ? -1 : replication,
+    replicationFactor,
     assertLeader: () => leadership.assertLeader(),
     fault: job.fault,
   })
   return {
     leadership,
     store,
+    control,
     storage: job.openStorage(store.blobs),
     transactions: new JobTransactions({
       cluster,

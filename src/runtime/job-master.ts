@@ -24,6 +24,7 @@ import { JobStatus } from '../core/constants.ts'
 import { deadline } from '../core/deadline.ts'
 import type { CheckpointKind } from '../core/element.ts'
 import type { JobGraph } from '../core/graph/job-graph.ts'
+import type { JobControl, JobEventType } from '../core/job-control.ts'
 import type { JobSettings, StartOptions } from '../core/job-settings.ts'
 import type { World } from '../core/ports.ts'
 import type { KeyedStateBackend, KeyGroupRange } from '../core/state.ts'
@@ -31,16 +32,19 @@ import { isMillraceError, MillraceError } from '../errors.ts'
 import { Attempt } from './attempt.ts'
 import { CheckpointDriver, discardCheckpoint } from './checkpoint-driver.ts'
 import type { FaultHook } from './fault-points.ts'
+import { jobCommands } from './job-commands.ts'
 import { jobFailure } from './job-failure.ts'
+import { JobState } from './job-state.ts'
 import { RestartStrategy } from './restart-strategy.ts'
+import { type AttemptEnd, type JobEnd, type Running, suspend, tearDown } from './running-attempt.ts'
 import { SplitDiscovery } from './split-discovery.ts'
 import type { AttemptStorage, StateStorage } from './state-storage.ts'
 import { shapesOf, type Taken, TakeOver } from './take-over.ts'
 
-/** How long the last checkpoint may take when the job is stopped; the process must be gone 10 s after SIGTERM. */
-const STOP_MS = 6_500
 /** How long all of a stop may take. Leaving the group comes on top of it. */
 const OVERDUE_MS = 8_000
+/** How long the last answers to commands may take. */
+const CONTROL_CLOSE_MS = 1_500
 /** A worker that lost the job looks again after this time. */
 const REJOIN_MS = 500
 
@@ -61,31 +65,15 @@ export interface JobMasterOptions {
     info: SubtaskInfo
   }) => KeyedStateBackend
   readonly fault?: FaultHook | undefined
-}
-
-/** How the job ended. */
-export interface JobEnd {
-  readonly status: 'FINISHED' | 'CANCELED' | 'FAILED' | 'SUSPENDED'
-  readonly error?: unknown
-}
-
-type AttemptEnd =
-  | { readonly type: 'ended'; readonly end: JobEnd }
-  | { readonly type: 'failed'; readonly error: unknown }
-
-interface Running {
-  readonly run: string
-  readonly attempt: Attempt
-  readonly driver: CheckpointDriver
-  readonly settle: (end: AttemptEnd) => void
-  readonly ended: Promise<AttemptEnd>
+  /** How people and tools reach the job; absent for a job without Kafka. */
+  readonly control?: JobControl | undefined
 }
 
 export class JobMaster {
   readonly #options: JobMasterOptions
   readonly #restart: RestartStrategy
   readonly #takeOver: TakeOver
-  #status: JobStatus = JobStatus.CREATED
+  readonly #state: JobState
   #running: Running | undefined
   /** What somebody asked for; the attempt obeys when it can. */
   #wish: 'cancel' | 'stop' | undefined
@@ -94,6 +82,7 @@ export class JobMaster {
   #end: JobEnd | undefined
   /** Resolves when a stop takes too long. */
   readonly #overdue = Promise.withResolvers<JobEnd>()
+  readonly #gone = Promise.withResolvers<JobStatus>()
   /** Who waits until the job runs. */
   #waiting: PromiseWithResolvers<Running>[] = []
   readonly #committers = new Map<string, Committer<unknown>>()
@@ -101,6 +90,9 @@ export class JobMaster {
 
   constructor(options: JobMasterOptions) {
     this.#options = options
+    this.#state = new JobState((from, to) => {
+      this.#publish('status', `${from} → ${to}`, { from, to })
+    })
     this.#restart = new RestartStrategy(options.settings.restart)
     const { jobName, world } = options
     for (const vertex of options.graph.vertices)
@@ -110,12 +102,14 @@ export class JobMaster {
           this.#committers.set(uid, node.sink.createCommitter({ jobName, uid, world }))
       }
     this.#takeOver = new TakeOver({ ...options, committers: this.#committers })
-    options.leadership.onLost = (reason) =>
+    options.leadership.onLost = (reason) => {
+      options.control?.pause()
       this.#running?.settle({ type: 'failed', error: new MillraceError('MILLRACE_ATTEMPT_LOST', reason) })
+    }
   }
 
   get status(): JobStatus {
-    return this.#status
+    return this.#state.status
   }
 
   get lastCompleted(): { readonly n: number; readonly at: number } | undefined {
@@ -134,9 +128,11 @@ export class JobMaster {
   /** Runs the job to its end. Never rejects. */
   async run(): Promise<JobEnd> {
     const end = await Promise.race([this.#inOrder(), this.#overdue.promise])
-    this.#status = JobStatus[end.status]
+    this.#state.move(JobStatus[end.status])
     this.#end = end
     for (const waiter of this.#waiting.splice(0)) waiter.reject(this.#over(end))
+    this.#gone.resolve(this.#state.status)
+    await this.#options.control?.close(CONTROL_CLOSE_MS)
     await this.#options.leadership.leave()
     return end
   }
@@ -155,6 +151,29 @@ export class JobMaster {
 
   async cancel(): Promise<void> {
     this.#ask('cancel')
+  }
+
+  async cancelAndWait(): Promise<JobStatus> {
+    this.#ask('cancel')
+    return this.#gone.promise
+  }
+
+  /** For people and tools, JSON-safe. */
+  info(): Readonly<Record<string, unknown>> {
+    const running = this.#running
+    return {
+      job: this.#options.jobName,
+      status: this.status,
+      run: this.#lastRun,
+      restarts: this.restarts,
+      lastCheckpoint: this.#lastCompleted,
+      inFlight: running?.driver.coordinator.inFlight ?? [],
+      tasks: running?.attempt.tasks.map((task) => ({ name: task.name, state: task.describe() })) ?? [],
+    }
+  }
+
+  #publish(type: JobEventType, message: string, details: Readonly<Record<string, unknown>>): void {
+    this.#options.control?.publish({ at: this.#options.world.clock.now(), type, message, details })
   }
 
   /** A last checkpoint, then SUSPENDED: what SIGTERM means. */
@@ -183,7 +202,7 @@ export class JobMaster {
 
   #untilRunning(): Promise<Running> {
     const running = this.#running
-    if (running !== undefined && this.#status === JobStatus.RUNNING) return Promise.resolve(running)
+    if (running !== undefined && this.#state.status === JobStatus.RUNNING) return Promise.resolve(running)
     if (this.#end !== undefined) return Promise.reject(this.#over(this.#end))
     const waiter = Promise.withResolvers<Running>()
     this.#waiting.push(waiter)
@@ -202,21 +221,26 @@ export class JobMaster {
   }
 
   async #attempts(): Promise<JobEnd> {
-    const { leadership, world, store } = this.#options
+    const { leadership, world, store, control } = this.#options
     for (;;) {
       if (this.#wish !== undefined) return { status: this.#wish === 'cancel' ? 'CANCELED' : 'SUSPENDED' }
       await this.#unlessAsked(leadership.lead())
       if (this.#wish !== undefined) continue
+      control?.serve(jobCommands(this))
       const outcome = await this.#attempt()
       if (outcome.type === 'ended') return outcome.end
       const { error } = outcome
       if (isMillraceError(error) && error.code === 'MILLRACE_ATTEMPT_LOST') {
         world.logger.warn(`this worker gives the job up: ${error.message}`)
-        this.#status = JobStatus.CREATED
+        control?.pause()
+        this.#state.move(JobStatus.CREATED)
         await this.#pause(REJOIN_MS)
         continue
       }
-      this.#status = JobStatus.FAILING
+      this.#state.move(JobStatus.FAILING)
+      this.#publish('failure', error instanceof Error ? error.message : String(error), {
+        code: isMillraceError(error) ? error.code : undefined,
+      })
       const decision = this.#restart.failed(error, world.clock.now(), world.random.next())
       if (decision.type === 'fail') {
         const reason = error instanceof Error ? error.message : String(error)
@@ -231,7 +255,7 @@ export class JobMaster {
         `the job failed and starts again in ${decision.delayMs} ms (restart ${this.#restart.restarts})`,
         { error },
       )
-      this.#status = JobStatus.RESTARTING
+      this.#state.move(JobStatus.RESTARTING)
       await this.#pause(decision.delayMs)
     }
   }
@@ -266,7 +290,7 @@ export class JobMaster {
       this.#running = running
       running.driver.start()
       running.attempt.run()
-      this.#status = JobStatus.RUNNING
+      this.#state.move(JobStatus.RUNNING)
       for (const waiter of this.#waiting.splice(0)) waiter.resolve(running)
       for (const [i, uid] of [...this.#sources.keys()].entries())
         discoveries.push(this.#discovery(uid, enumerators[i] as SplitEnumerator<SourceSplit>, running))
@@ -276,7 +300,7 @@ export class JobMaster {
       end = { type: 'failed', error }
     }
     for (const discovery of discoveries) discovery.stop()
-    if (running !== undefined) end = await this.#tearDown(running, end)
+    if (running !== undefined) end = await tearDown(running, end, this.#options)
     this.#running = undefined
     await Promise.allSettled(enumerators.map((enumerator) => enumerator.close()))
     return end
@@ -290,6 +314,12 @@ export class JobMaster {
     const taken = await this.#takeOver.run(enumerators)
     if (taken.type === 'ended') return { type: 'ended', end: { status: taken.status } }
     this.#lastRun = taken.plan.run
+    this.#publish('attempt-started', `attempt ${taken.plan.attempt} of run ${taken.plan.run} starts`, {
+      job: this.#options.jobName,
+      run: taken.plan.run,
+      attempt: taken.plan.attempt,
+      checkpoint: taken.base.n,
+    })
     const attemptStorage = await storage.begin(taken.plan.run, taken.plan.attempt)
     const running = this.#build(taken, attemptStorage)
     try {
@@ -374,11 +404,22 @@ export class JobMaster {
       onCompleted: (checkpoint) => {
         this.#restart.progressed()
         this.#lastCompleted = { n: checkpoint.n, at: world.clock.now() }
+        this.#publish('checkpoint-completed', `checkpoint ${checkpoint.n} is complete`, {
+          n: checkpoint.n,
+          kind: checkpoint.kind,
+          ms: world.clock.now() - checkpoint.triggeredAt,
+          bytes: checkpoint.stateBytes,
+        })
         world.logger.debug(`checkpoint ${checkpoint.n} is complete`, {
           ms: world.clock.now() - checkpoint.triggeredAt,
           bytes: checkpoint.stateBytes,
         })
       },
+      onAborted: (n, reason, detail) =>
+        this.#publish('checkpoint-aborted', `checkpoint ${n} was aborted (${reason}): ${detail}`, {
+          n,
+          reason,
+        }),
       onConfirmed: (_n, end) => {
         if (end !== undefined) settle({ type: 'ended', end: { status: end.status } })
       },
@@ -411,75 +452,10 @@ export class JobMaster {
     const end = await Promise.race([running.ended, asked])
     if (end !== undefined) return end
     if (this.#wish === 'cancel') {
-      this.#status = JobStatus.CANCELLING
+      this.#state.move(JobStatus.CANCELLING)
       return { type: 'ended', end: { status: 'CANCELED' } }
     }
-    return this.#suspend(running)
-  }
-
-  /** Sources stop, a last checkpoint commits. Cut short when it takes too long: the next start resumes from the one before. */
-  async #suspend(running: Running): Promise<AttemptEnd> {
-    const { world, settings } = this.#options
-    const suspended: AttemptEnd = { type: 'ended', end: { status: 'SUSPENDED' } }
-    if (settings.checkpointing.intervalMs === undefined) {
-      world.logger.info('stopping; checkpointing is off, so the next start begins where this one did')
-      return suspended
-    }
-    world.logger.info('stopping: taking a last checkpoint')
-    const wait = deadline(world.timers, STOP_MS)
-    const timeout = wait.expired.then((): AttemptEnd => {
-      world.logger.warn(
-        `the last checkpoint was not complete after ${STOP_MS} ms; the next start resumes from checkpoint ${running.driver.coordinator.latest}`,
-      )
-      return suspended
-    })
-    const stopped = running.driver.request('stop', 'checkpoint', true).then(
-      (n): AttemptEnd => {
-        world.logger.info(`stopped at checkpoint ${n}`)
-        return suspended
-      },
-      (error: unknown): AttemptEnd => {
-        world.logger.warn('the last checkpoint failed', { error })
-        return suspended
-      },
-    )
-    const end = await Promise.race([running.ended, stopped, timeout])
-    wait.cancel()
-    return end
-  }
-
-  async #tearDown(running: Running, end: AttemptEnd): Promise<AttemptEnd> {
-    const { transactions, store, storage, settings, world } = this.#options
-    const lost =
-      end.type === 'failed' && isMillraceError(end.error) && end.error.code === 'MILLRACE_ATTEMPT_LOST'
-    // A commit point or a commit that has begun is carried through; then the tasks end.
-    await running.driver.close()
-    await running.attempt.cancel()
-    // Somebody else leads, or will read the truth: touch nothing.
-    if (lost) return end
-    const kept = end.type === 'failed' || end.end.status === 'SUSPENDED'
-    try {
-      // After a failure the next attempt of this process aborts what is open, by compare-and-set.
-      if (end.type === 'ended')
-        await transactions?.abortOpen({
-          keep: running.driver.promised,
-          proveLeadership: () => store.proveLeadership(),
-        })
-      if (end.type === 'ended' && end.end.status === 'CANCELED')
-        await store.writeEnd({ run: running.run, status: 'CANCELED', at: world.clock.now() })
-      if (
-        !kept &&
-        !(
-          end.type === 'ended' &&
-          end.end.status === 'CANCELED' &&
-          settings.checkpointing.retainOnCancellation
-        )
-      )
-        for (const checkpoint of running.driver.retained) await discardCheckpoint(checkpoint, storage, store)
-    } catch (error) {
-      world.logger.warn('cleaning up after the job failed', { error })
-    }
-    return end
+    return suspend(running, this.#options.world, this.#options.settings)
   }
 
   #discovery(uid: string, enumerator: SplitEnumerator<SourceSplit>, running: Running): SplitDiscovery {

@@ -22,13 +22,15 @@ import { serveMember } from '../kafka/member-service.ts'
 import { MetricRegistry } from '../metrics/metrics.ts'
 import { type Composition, composeKafkaJob, createMaster } from '../runtime/deployment.ts'
 import type { FaultPoint } from '../runtime/fault-points.ts'
-import type { JobEnd, JobMaster } from '../runtime/job-master.ts'
+import type { JobMaster } from '../runtime/job-master.ts'
+import type { JobEnd } from '../runtime/running-attempt.ts'
 import { plainStorage } from '../runtime/state-storage.ts'
 import { decodeOperatorState, encodeOperatorState } from '../state/operator-state-codec.ts'
 import { ProcessTimers } from './process-timers.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import type { SimulatedClient } from './simulated-client.ts'
 import type { SimulatedKafka } from './simulated-cluster.ts'
+import type { SimulatedDisk } from './simulated-disk.ts'
 import type { SimulationTrace } from './simulation-trace.ts'
 
 const CODEC = { encode: encodeOperatorState, decode: decodeOperatorState }
@@ -50,6 +52,9 @@ export interface SimulatedWorkerOptions {
   readonly trace: SimulationTrace
   /** A directory that all workers share; undefined = snapshots go to the checkpoint topic. */
   readonly directory: ((timers: Timers, random: SeededRandom) => BlobStore) | undefined
+  readonly disk: SimulatedDisk
+  /** Started with --fresh. */
+  readonly fresh: boolean
   /** A timer of the process is about to run its action. */
   readonly onTimer: (worker: string) => void
   readonly onPoint: (worker: string, point: FaultPoint) => void
@@ -127,6 +132,13 @@ export class SimulatedWorker {
     this.#master?.stop()
   }
 
+  /** What JobClient.cancel does in the process of a leader that runs the job; false when this one cannot. */
+  cancel(): boolean {
+    if (!this.alive || this.#master?.status !== 'RUNNING') return false
+    void this.#master.cancel()
+    return true
+  }
+
   /** kill -9: nothing of it runs any more; requests on their way may still be executed. */
   kill(): void {
     if (!this.alive) return
@@ -167,7 +179,7 @@ export class SimulatedWorker {
   }
 
   async #run(): Promise<JobEnd> {
-    const { jobName, config: deployed, directory, clock, random, trace, name } = this.#options
+    const { jobName, config: deployed, directory, disk, fresh, clock, random, trace, name } = this.#options
     const submission = await this.#submit()
     const config = resolveConfig(settingsOfCode({ ...submission.settings.config, ...deployed }))
     const settings = jobSettings(config)
@@ -196,7 +208,11 @@ export class SimulatedWorker {
       cluster: this.#records,
       startMember: (member) => this.#startMember(member, world),
       openStorage: (own) =>
-        plainStorage(directory?.(this.#recordTimers, random.fork('directory')) ?? own, CODEC),
+        plainStorage(
+          disk.under(directory?.(this.#recordTimers, random.fork('directory')) ?? own, this.#recordTimers),
+          CODEC,
+        ),
+      fault: (point) => this.#options.onPoint(name, point),
     })
     this.#master = createMaster(composition, {
       jobName,
@@ -204,7 +220,7 @@ export class SimulatedWorker {
       settings,
       world,
       incarnation,
-      start: { fresh: false, allowNonRestoredState: false, acceptLostTransactions: [] },
+      start: { fresh, allowNonRestoredState: false, acceptLostTransactions: [] },
       fault: (point) => this.#options.onPoint(name, point),
     })
     if (this.#stopAskedAt !== undefined) this.#master.stop()

@@ -3,10 +3,12 @@
  * them and to the brokers what the faults say.
  */
 import { isMillraceError } from '../errors.ts'
-import type { JobEnd } from '../runtime/job-master.ts'
+import { jobTopic } from '../kafka/transactional-id.ts'
+import type { JobEnd } from '../runtime/running-attempt.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import type { SimulatedKafka } from './simulated-cluster.ts'
 import type { SimulatedDirectory } from './simulated-directory.ts'
+import type { SimulatedDisk } from './simulated-disk.ts'
 import type { Interception } from './simulated-network.ts'
 import { type JobDeclaration, SimulatedWorker } from './simulated-worker.ts'
 import type { Fault, FaultPlan } from './simulation-faults.ts'
@@ -23,6 +25,7 @@ export interface SupervisorOptions {
   readonly trace: SimulationTrace
   readonly random: SeededRandom
   readonly directory: SimulatedDirectory | undefined
+  readonly disk: SimulatedDisk
   readonly faults: () => FaultPlan
   readonly onViolation: (what: string) => void
 }
@@ -41,6 +44,12 @@ export class SimulationSupervisor {
   #starting = 0
   #struck = 0
   #stopping = false
+  /** Until a blackout is over nothing starts. */
+  #darkUntil = Number.NEGATIVE_INFINITY
+  /** Somebody asked for CANCELED. */
+  #cancelling = false
+  /** Workers start with --fresh. */
+  #fresh = false
   #end: string | undefined
 
   constructor(options: SupervisorOptions) {
@@ -98,6 +107,27 @@ export class SimulationSupervisor {
     return leader?.status === 'SUSPENDED' && leader.stoppingFor < HASTY_STOP_MS
   }
 
+  /** Cancels the job through the process of its leader; false when that one does not run it now. */
+  cancelBy(leaderIncarnation: string): boolean {
+    this.#cancelling = true
+    const leader = this.#workers.find(({ incarnation }) => incarnation === leaderIncarnation)
+    return leader?.cancel() ?? false
+  }
+
+  /** kill -9 for everybody. */
+  killAll(): void {
+    for (const worker of this.#workers) worker.kill()
+  }
+
+  /** From now on workers start with --fresh, or not any more. */
+  startFresh(fresh: boolean): void {
+    this.#fresh = fresh
+    if (fresh) {
+      this.#cancelling = false
+      this.#end = undefined
+    }
+  }
+
   /** SIGTERM for everybody. */
   stopAll(): void {
     this.#stopping = true
@@ -105,12 +135,12 @@ export class SimulationSupervisor {
   }
 
   startWorker(): void {
-    const { job, scenario, kafka, time, trace, directory, faults } = this.#options
+    const { job, scenario, kafka, time, trace, directory, disk, faults } = this.#options
     const { parallelism } = scenario
     const index = this.#started++
     const name = `w${index + 1}`
     const own = parallelism[index % parallelism.length]!
-    trace.note('world', `starts ${name} with parallelism ${own}`)
+    trace.note('world', `starts ${name} with parallelism ${own}${this.#fresh ? ' and --fresh' : ''}`)
     const worker = new SimulatedWorker({
       name,
       jobName: job.name,
@@ -121,6 +151,8 @@ export class SimulationSupervisor {
       timers: time,
       random: this.#options.random.fork(name),
       trace,
+      disk,
+      fresh: this.#fresh,
       directory: directory === undefined ? undefined : (timers, random) => directory.view(timers, random),
       onTimer: (timerOf) => faults().onTimer(timerOf),
       onPoint: (at, point) => {
@@ -148,6 +180,7 @@ export class SimulationSupervisor {
       fetchMaxWaitMs,
     } = this.#options.scenario
     return {
+      'execution.checkpointing.mode': this.#options.scenario.mode,
       'execution.checkpointing.interval': intervalMs,
       'execution.checkpointing.timeout': timeoutMs,
       'execution.checkpointing.min-pause': minPauseMs,
@@ -189,7 +222,7 @@ export class SimulationSupervisor {
         this.#onFailed(worker, end.error)
         return
       case 'CANCELED':
-        this.#options.onViolation('a job that nobody cancelled ended as CANCELED')
+        if (!this.#cancelling) this.#options.onViolation('a job that nobody cancelled ended as CANCELED')
     }
   }
 
@@ -206,7 +239,8 @@ export class SimulationSupervisor {
 
   #replaceLater(dead: SimulatedWorker): void {
     if (this.#end !== undefined) return
-    const delayMs = this.#random.pick([100, 500, 2_000, 8_000])
+    const dark = Math.max(0, this.#darkUntil - this.#options.time.now())
+    const delayMs = dark + this.#random.pick([100, 500, 2_000, 8_000])
     this.#starting++
     this.#later(delayMs, () => {
       this.#starting--
@@ -258,6 +292,7 @@ export class SimulationSupervisor {
         this.#later(action.ms, () => {
           this.#options.trace.note('world', `${worker.name} goes on`)
           worker.resume(what)
+          if (action.thenStop === true) worker.stop()
         })
         if (this.#random.chance(0.8)) this.#replaceLater(worker)
         return 'pass'
@@ -282,16 +317,51 @@ export class SimulationSupervisor {
   }
 
   #strikeCluster(
-    action: Extract<Fault['action'], { kind: 'move-leaders' | 'move-coordinators' | 'restart-broker' }>,
+    action: Extract<
+      Fault['action'],
+      {
+        kind: 'move-leaders' | 'move-coordinators' | 'restart-broker' | 'blackout' | 'slow-disk' | 'compact'
+      }
+    >,
   ): void {
+    const { kafka, scenario, job, disk } = this.#options
+    switch (action.kind) {
+      case 'move-coordinators':
+        kafka.moveCoordinators(action.ms)
+        return
+      case 'restart-broker': {
+        const node = this.#random.integer(1, scenario.brokers)
+        kafka.stopBroker(node)
+        this.#later(action.ms, () => kafka.startBroker(node))
+        return
+      }
+      case 'blackout':
+        this.#blackout(action.ms)
+        return
+      case 'slow-disk':
+        disk.slowDown(action.ms, action.forMs)
+        return
+      case 'compact':
+        kafka.compact(jobTopic(job.name, 'checkpoints'), { withTombstones: true })
+        return
+      case 'move-leaders':
+        if (scenario.brokers > 1) this.#moveLeaders()
+    }
+  }
+
+  #blackout(ms: number): void {
+    const { kafka, time } = this.#options
+    this.#darkUntil = time.now() + ms
+    const dead = this.#workers.filter((worker) => worker.alive)
+    for (const worker of dead) worker.kill()
+    // An offset-less group that stands empty is forgotten: its generations start at 1 again.
+    this.#later(ms, () => kafka.expireEmptyGroups())
+    const [first] = dead
+    if (first !== undefined) this.#replaceLater(first)
+  }
+
+  #moveLeaders(): void {
     const { topics } = this.#options.kafka.inside
-    const { brokers } = this.#options.scenario
-    if (action.kind === 'move-coordinators') this.#options.kafka.moveCoordinators(action.ms)
-    else if (action.kind === 'restart-broker') {
-      const node = this.#random.integer(1, brokers)
-      this.#options.kafka.stopBroker(node)
-      this.#later(action.ms, () => this.#options.kafka.startBroker(node))
-    } else if (brokers > 1)
       for (const topic of topics.names())
         for (const [partition, { replicas }] of topics.get(topic)!.partitions.entries())
           if (

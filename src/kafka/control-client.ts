@@ -1,0 +1,153 @@
+/**
+ * The operator's end of a job's control topic: sends a command, waits for its answers, follows events. Needs Kafka access and nothing else.
+ * A command that nobody can answer is withdrawn, so that it does not act later, when nobody expects it any more.
+ */
+
+import type { CommandOutcome, JobCommand, JobEvent } from '../core/job-control.ts'
+import type { World } from '../core/ports.ts'
+import { KafkaError, MillraceError } from '../errors.ts'
+import { decodeControlRecord, writeControlRecords } from './control-records.ts'
+import type { KafkaCluster } from './kafka-cluster.ts'
+import { endOffset, startOffset, TopicTail } from './topic-tail.ts'
+import { jobTopic, workerGroupId } from './transactional-id.ts'
+
+/** How long a read waits for an answer, in ms. */
+const POLL_MS = 100
+/** How often the group is asked whether anybody is there, in ms. */
+const PRESENCE_MS = 1_000
+/** Longest answer of a group query before it counts as unanswered, in ms. */
+const QUERY_MS = 10_000
+
+export interface CommandWait {
+  /** Names the sender to whoever reads the job's log: user@host. */
+  readonly by: string
+  /** How long the leader may take to say that it heard the command, in ms; a leader that died is replaced within a session time-out. */
+  readonly acceptWithinMs: number
+  /** Told once when the leader has heard it. */
+  readonly onAccepted?: () => void
+  /** Told when the leader is silent for longer than it should, with the ms waited so far. */
+  readonly onSilence?: (waitedMs: number) => void
+}
+
+/** Workers in the job's group. */
+export async function liveWorkers(cluster: KafkaCluster, jobName: string): Promise<number> {
+  try {
+    const group = await cluster.describeGroup(workerGroupId(jobName), { timeoutMs: QUERY_MS })
+    return group.members.length
+  } catch (error) {
+    // GROUP_ID_NOT_FOUND of newer brokers.
+    if (error instanceof KafkaError && error.brokerCode === 69) return 0
+    throw error
+  }
+}
+
+/**
+ * Sends a command to the job's leader and resolves with what came of it.
+ * @throws MillraceError MILLRACE_NO_SUCH_JOB if no worker of the job is alive, MILLRACE_COMMAND_UNANSWERED if its leader says nothing
+ */
+export async function sendCommand(
+  cluster: KafkaCluster,
+  jobName: string,
+  command: JobCommand,
+  world: World,
+  wait: CommandWait,
+): Promise<CommandOutcome> {
+  const topic = jobTopic(jobName, 'control')
+  const position = await commandTopicEnd(cluster, topic)
+  if (position === undefined || (await liveWorkers(cluster, jobName)) === 0) throw noSuchJob(jobName)
+  const id = world.random.uuid()
+  const sentAt = world.clock.now()
+  const tail = new TopicTail(cluster, topic, position)
+  await writeControlRecords(
+    cluster,
+    topic,
+    [{ kind: 'command', id, command, by: wait.by, at: sentAt }],
+    sentAt,
+  )
+  let accepted = false
+  let presenceAt = sentAt + PRESENCE_MS
+  for (;;) {
+    for (const { value } of await tail.next(POLL_MS)) {
+      const record = decodeControlRecord(value)
+      if (record?.kind !== 'answer' || record.id !== id) continue
+      if (record.answer.type !== 'accepted') return record.answer
+      if (!accepted) wait.onAccepted?.()
+      accepted = true
+    }
+    const now = world.clock.now()
+    if (now < presenceAt) continue
+    presenceAt = now + PRESENCE_MS
+    const workers = await liveWorkers(cluster, jobName)
+    const waited = world.clock.now() - sentAt
+    if (workers > 0 && (accepted || waited < wait.acceptWithinMs)) {
+      if (!accepted) wait.onSilence?.(waited)
+      continue
+    }
+    // The last words of a job that just ended may be on their way.
+    for (const { value } of await tail.next(POLL_MS)) {
+      const record = decodeControlRecord(value)
+      if (record?.kind === 'answer' && record.id === id && record.answer.type !== 'accepted')
+        return record.answer
+    }
+    await writeControlRecords(cluster, topic, [{ kind: 'withdrawn', id }], now)
+    if (workers === 0) throw accepted ? diedMeanwhile(jobName, command) : noSuchJob(jobName)
+    throw new MillraceError(
+      'MILLRACE_COMMAND_UNANSWERED',
+      `job '${jobName}' has ${workers} live worker${workers === 1 ? '' : 's'}, but none answered '${command.type}' within ${Math.round(waited / 1000)} s; the command was withdrawn`,
+    )
+  }
+}
+
+async function commandTopicEnd(cluster: KafkaCluster, topic: string): Promise<bigint | undefined> {
+  const [known] = await cluster.describeTopics([topic], { timeoutMs: QUERY_MS })
+  return known === undefined ? undefined : endOffset(cluster, topic)
+}
+
+function noSuchJob(jobName: string): MillraceError {
+  return new MillraceError(
+    'MILLRACE_NO_SUCH_JOB',
+    `no worker of a job '${jobName}' is alive; nothing was done`,
+  )
+}
+
+function diedMeanwhile(jobName: string, command: JobCommand): MillraceError {
+  return new MillraceError(
+    'MILLRACE_NO_SUCH_JOB',
+    `the last worker of job '${jobName}' went away while it was doing '${command.type}'; what came of it is not known`,
+    { remedy: `Look at the job: millrace checkpoints list ${jobName}` },
+  )
+}
+
+/**
+ * Events of a job, oldest first; ends at the present end of the topic unless `follow` goes on for ever.
+ * @throws MillraceError MILLRACE_NO_SUCH_JOB if the job has no control topic
+ */
+export async function* readEvents(
+  cluster: KafkaCluster,
+  jobName: string,
+  { follow, fromNow }: { readonly follow: boolean; readonly fromNow: boolean },
+): AsyncGenerator<JobEvent, void, undefined> {
+  const topic = jobTopic(jobName, 'control')
+  const end = await commandTopicEnd(cluster, topic)
+  if (end === undefined)
+    throw new MillraceError('MILLRACE_NO_SUCH_JOB', `there is no job '${jobName}': it has no topic ${topic}`)
+  const tail = new TopicTail(cluster, topic, fromNow ? end : await startOffset(cluster, topic))
+  while (follow || tail.position < end)
+    for (const { value } of await tail.next(follow ? 1_000 : POLL_MS)) {
+      const record = decodeControlRecord(value)
+      if (record?.kind === 'event') yield record.event
+    }
+}
+
+/** Names of jobs that ever ran on this cluster, as they are written in topic names. */
+export async function knownJobs(cluster: KafkaCluster): Promise<string[]> {
+  const topics = await cluster.describeTopics(undefined, { timeoutMs: QUERY_MS })
+  const names = topics.flatMap(({ topic }) => /^millrace\.([^.]+)\.checkpoints$/.exec(topic)?.[1] ?? [])
+  return names.sort()
+}
+
+/** True if the job's own topics exist. */
+export async function jobExists(cluster: KafkaCluster, jobName: string): Promise<boolean> {
+  const found = await cluster.describeTopics([jobTopic(jobName, 'checkpoints')], { timeoutMs: QUERY_MS })
+  return found.length > 0
+}

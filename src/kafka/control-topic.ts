@@ -1,0 +1,213 @@
+/**
+ * The worker's end of a job's control topic. The leader reads commands and answers them; standbys keep only the place where the topic ended
+ * before they joined the group, so that a command whose leader died is answered by its successor.
+ *
+ *   Waiting ──serve──▶ Serving ──pause──▶ Waiting
+ *      └───────────────────┴──close──▶ Closed
+ *
+ * A command is done once: its final answer is in the topic, and whoever serves passes over commands that have one. A leader that dies between
+ * doing and answering makes its successor do it again, which every command allows.
+ */
+import { deadline } from '../core/deadline.ts'
+import type { CommandHandler, JobCommand, JobControl, JobEvent } from '../core/job-control.ts'
+import type { TimerHandle, World } from '../core/ports.ts'
+import { MillraceError } from '../errors.ts'
+import {
+  type CommandAnswer,
+  type ControlRecord,
+  commandFailure,
+  decodeControlRecord,
+  encodeControlRecord,
+  MAX_RECORD_BYTES,
+  writeControlRecords,
+} from './control-records.ts'
+import type { KafkaCluster } from './kafka-cluster.ts'
+import { endOffset, TopicTail } from './topic-tail.ts'
+import { jobTopic } from './transactional-id.ts'
+
+/** How long a read waits for a command, in ms. */
+const POLL_MS = 500
+/** Between two tries while the topic cannot be read, in ms. */
+const RETRY_MS = 1_000
+/** Events are written together, at most this often, in ms. */
+const PUBLISH_MS = 250
+/** Events kept while Kafka does not take them. */
+const MAX_EVENTS = 1_000
+/** Commands and events are of interest for this long. */
+const RETENTION_MS = 7 * 24 * 3_600_000
+
+export interface ControlTopicOptions {
+  readonly cluster: KafkaCluster
+  readonly jobName: string
+  readonly world: World
+  /** -1 = min(3, brokers). */
+  readonly replicationFactor: number
+}
+
+export class ControlTopic implements JobControl {
+  readonly #options: ControlTopicOptions
+  readonly #topic: string
+  #tail: TopicTail | undefined
+  /** Where the topic ended when it was read through for the first time; what is before it waits until then. */
+  #caughtUp = false
+  readonly #pending = new Map<string, JobCommand>()
+  readonly #busy = new Set<Promise<void>>()
+  #handle: CommandHandler | undefined
+  #loop: Promise<void> | undefined
+  #closed = false
+  readonly #events: JobEvent[] = []
+  #publishing: TimerHandle | undefined
+  /** Writes are made one after another, so that answers come in their order. */
+  #writes: Promise<void> = Promise.resolve()
+
+  constructor(options: ControlTopicOptions) {
+    this.#options = options
+    this.#topic = jobTopic(options.jobName, 'control')
+  }
+
+  /** Makes the topic if need be and notes its end; before this worker joins the group. */
+  async open(): Promise<void> {
+    const { cluster, replicationFactor } = this.#options
+    const [known] = await cluster.describeTopics([this.#topic])
+    if (known === undefined) {
+      const { brokers } = await cluster.describeCluster()
+      await cluster.createTopics([
+        {
+          topic: this.#topic,
+          partitions: 1,
+          replicationFactor: replicationFactor > 0 ? replicationFactor : Math.min(3, brokers.length),
+          configs: {
+            'cleanup.policy': 'delete',
+            'retention.ms': String(RETENTION_MS),
+            'segment.bytes': String(16 << 20),
+          },
+        },
+      ])
+    } else if (known.partitions.length !== 1)
+      throw new MillraceError(
+        'MILLRACE_INVALID_OPTION',
+        `topic ${this.#topic} has ${known.partitions.length} partitions; the control topic must have one`,
+        { remedy: 'Delete the topic; the job makes it again.' },
+      )
+    this.#tail = new TopicTail(cluster, this.#topic, await endOffset(cluster, this.#topic))
+  }
+
+  serve(handle: CommandHandler): void {
+    if (this.#closed) return
+    this.#handle = handle
+    this.#loop ??= this.#read().finally(() => {
+      this.#loop = undefined
+      // Paused and asked again while the last read was under way.
+      if (this.#handle !== undefined) this.serve(this.#handle)
+    })
+  }
+
+  pause(): void {
+    this.#handle = undefined
+  }
+
+  publish(event: JobEvent): void {
+    if (this.#closed) return
+    if (this.#events.length >= MAX_EVENTS) this.#events.shift()
+    this.#events.push(event)
+    const { timers } = this.#options.world
+    this.#publishing ??= timers.schedule(PUBLISH_MS, () => this.#flush(), true)
+  }
+
+  async close(graceMs: number): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    this.#handle = undefined
+    this.#publishing?.cancel()
+    this.#flush()
+    const over = deadline(this.#options.world.timers, graceMs)
+    await Promise.race([this.#settled(), over.expired])
+    over.cancel()
+  }
+
+  async #settled(): Promise<void> {
+    await Promise.allSettled([...this.#busy])
+    await this.#writes
+  }
+
+  get #serving(): boolean {
+    return this.#handle !== undefined && !this.#closed
+  }
+
+  async #read(): Promise<void> {
+    const { world } = this.#options
+    const tail = this.#tail
+    if (tail === undefined) throw new TypeError('the control topic was not opened')
+    while (this.#serving) {
+      try {
+        const records = await tail.next(this.#caughtUp ? POLL_MS : 0)
+        for (const { value } of records) this.#note(decodeControlRecord(value))
+        if (records.length === 0) this.#caughtUp = true
+        if (this.#caughtUp) this.#obey()
+      } catch (error) {
+        if (!this.#serving) return
+        world.logger.warn(`cannot read commands from ${this.#topic}; trying again`, { error })
+        await world.timers.sleep(RETRY_MS)
+      }
+    }
+  }
+
+  #note(record: ControlRecord | undefined): void {
+    switch (record?.kind) {
+      case 'command':
+        this.#pending.set(record.id, record.command)
+        this.#options.world.logger.info(`command '${record.command.type}' from ${record.by}`)
+        return
+      case 'answer':
+        if (record.answer.type !== 'accepted') this.#pending.delete(record.id)
+        return
+      case 'withdrawn':
+        this.#pending.delete(record.id)
+        return
+    }
+  }
+
+  #obey(): void {
+    const handle = this.#handle
+    if (handle === undefined) return
+    for (const [id, command] of this.#pending) {
+      this.#pending.delete(id)
+      const work = this.#do(id, command, handle).finally(() => this.#busy.delete(work))
+      this.#busy.add(work)
+    }
+  }
+
+  async #do(id: string, command: JobCommand, handle: CommandHandler): Promise<void> {
+    this.#answer(id, { type: 'accepted' })
+    let answer: CommandAnswer
+    try {
+      answer = { type: 'done', result: await handle(command) }
+      const { value } = encodeControlRecord({ kind: 'answer', id, answer })
+      if (Buffer.byteLength(value as string) > MAX_RECORD_BYTES)
+        throw new MillraceError('MILLRACE_INTERNAL', `the answer to '${command.type}' is too long to be sent`)
+    } catch (error) {
+      answer = { type: 'refused', failure: commandFailure(error) }
+    }
+    this.#answer(id, answer)
+  }
+
+  #answer(id: string, answer: CommandAnswer): void {
+    this.#write([{ kind: 'answer', id, answer }])
+  }
+
+  #flush(): void {
+    this.#publishing = undefined
+    const events = this.#events.splice(0)
+    if (events.length > 0) this.#write(events.map((event) => ({ kind: 'event', event })))
+  }
+
+  /** Failures are logged: whoever waits for an answer learns of it by waiting in vain, and says so. */
+  #write(records: readonly ControlRecord[]): void {
+    const { cluster, world } = this.#options
+    this.#writes = this.#writes.then(() =>
+      writeControlRecords(cluster, this.#topic, records, world.clock.now()).catch((error: unknown) =>
+        world.logger.warn(`cannot write to ${this.#topic}`, { error }),
+      ),
+    )
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * A running attempt of a job, and the two ways out of it that take care: a stop with a last checkpoint, and the tear-down behind every end.
+ */
+import type { CheckpointStore, OutputTransactions } from '../checkpoint/checkpoint-store.ts'
+import { deadline } from '../core/deadline.ts'
+import type { JobSettings } from '../core/job-settings.ts'
+import type { World } from '../core/ports.ts'
+import { isMillraceError } from '../errors.ts'
+import type { Attempt } from './attempt.ts'
+import { type CheckpointDriver, discardCheckpoint } from './checkpoint-driver.ts'
+import type { StateStorage } from './state-storage.ts'
+
+/** How long the last checkpoint may take when the job is stopped; the process must be gone 10 s after SIGTERM. */
+const STOP_MS = 6_500
+
+/** How the job ended. */
+export interface JobEnd {
+  readonly status: 'FINISHED' | 'CANCELED' | 'FAILED' | 'SUSPENDED'
+  readonly error?: unknown
+}
+
+/** How an attempt ended: with the job, or by a failure that the restart strategy decides on. */
+export type AttemptEnd =
+  | { readonly type: 'ended'; readonly end: JobEnd }
+  | { readonly type: 'failed'; readonly error: unknown }
+
+/** An attempt that is deployed. */
+export interface Running {
+  readonly run: string
+  readonly attempt: Attempt
+  readonly driver: CheckpointDriver
+  readonly settle: (end: AttemptEnd) => void
+  readonly ended: Promise<AttemptEnd>
+}
+
+/** Sources stop, a last checkpoint commits. Cut short when it takes too long: the next start resumes from the one before. */
+export async function suspend(running: Running, world: World, settings: JobSettings): Promise<AttemptEnd> {
+  const suspended: AttemptEnd = { type: 'ended', end: { status: 'SUSPENDED' } }
+  if (settings.checkpointing.intervalMs === undefined) {
+    world.logger.info('stopping; checkpointing is off, so the next start begins where this one did')
+    return suspended
+  }
+  world.logger.info('stopping: taking a last checkpoint')
+  const wait = deadline(world.timers, STOP_MS)
+  const timeout = wait.expired.then((): AttemptEnd => {
+    world.logger.warn(
+      `the last checkpoint was not complete after ${STOP_MS} ms; the next start resumes from checkpoint ${running.driver.coordinator.latest}`,
+    )
+    return suspended
+  })
+  const stopped = running.driver.request('stop', 'checkpoint', true).then(
+    (n): AttemptEnd => {
+      world.logger.info(`stopped at checkpoint ${n}`)
+      return suspended
+    },
+    (error: unknown): AttemptEnd => {
+      world.logger.warn('the last checkpoint failed', { error })
+      return suspended
+    },
+  )
+  const end = await Promise.race([running.ended, stopped, timeout])
+  wait.cancel()
+  return end
+}
+
+/** What the tear-down works with. */
+export interface TearDownParts {
+  readonly world: World
+  readonly settings: JobSettings
+  readonly store: CheckpointStore
+  readonly storage: StateStorage
+  readonly transactions: OutputTransactions | undefined
+}
+
+/** Ends tasks and open transactions; removes what nobody needs any more. Resolves with how the attempt really ended. */
+export async function tearDown(
+  running: Running,
+  end: AttemptEnd,
+  { transactions, store, storage, settings, world }: TearDownParts,
+): Promise<AttemptEnd> {
+  const lost =
+    end.type === 'failed' && isMillraceError(end.error) && end.error.code === 'MILLRACE_ATTEMPT_LOST'
+  // A commit point or a commit that has begun is carried through; then the tasks end.
+  await running.driver.close()
+  await running.attempt.cancel()
+  // Somebody else leads, or will read the truth: touch nothing.
+  if (lost) return end
+  const kept = end.type === 'failed' || end.end.status === 'SUSPENDED'
+  try {
+    // After a failure the next attempt of this process aborts what is open, by compare-and-set.
+    if (end.type === 'ended')
+      await transactions?.abortOpen({
+        keep: running.driver.promised,
+        proveLeadership: () => store.proveLeadership(),
+      })
+    if (end.type === 'ended' && end.end.status === 'CANCELED')
+      await store.writeEnd({ run: running.run, status: 'CANCELED', at: world.clock.now() })
+    if (
+      !kept &&
+      !(end.type === 'ended' && end.end.status === 'CANCELED' && settings.checkpointing.retainOnCancellation)
+    )
+      for (const checkpoint of running.driver.retained) await discardCheckpoint(checkpoint, storage, store)
+  } catch (error) {
+    world.logger.warn('cleaning up after the job failed', { error })
+  }
+  return end
+}
