@@ -12,6 +12,8 @@
  * | WaitingForFirstBarrier    | collect   | –             | swallow                 | note it  | note it | drop channel  |
  * | CollectingBarriers(n)     | count     | abort n, collect m | swallow            | abort n  | abort n | may complete  |
  *
+ * Unaligned checkpoints: `overtake n` in either state takes snapshot n at once, as if every barrier had come; what is queued before the
+ * barriers is kept by the caller (runtime/in-flight-capture.ts).
  * EXACTLY_ONCE blocks a channel from its barrier until the snapshot; AT_LEAST_ONCE counts and never blocks.
  * Nothing waits for a later checkpoint to come: an abort always unblocks (protocol §3.3).
  */
@@ -23,6 +25,8 @@ export type InputEvent =
   | { readonly type: 'barrier'; readonly channel: number; readonly n: number; readonly kind: CheckpointKind }
   | { readonly type: 'cancel'; readonly channel: number; readonly n: number }
   | { readonly type: 'channel-ended'; readonly channel: number }
+  /** Barrier n has arrived on some channel and overtakes what is queued (unaligned): take the snapshot now. */
+  | { readonly type: 'overtake'; readonly n: number; readonly kind: CheckpointKind }
   /** The coordinator aborted n. */
   | { readonly type: 'abort'; readonly n: number }
 
@@ -71,6 +75,8 @@ export class BarrierHandler {
         return this.#abort(event.n, `cancelled upstream on channel ${event.channel}`)
       case 'abort':
         return this.#abort(event.n, 'aborted by the coordinator')
+      case 'overtake':
+        return this.#overtake(event.n, event.kind)
       case 'channel-ended':
         this.#live.delete(event.channel)
         return this.#completeIfAligned()
@@ -114,6 +120,26 @@ export class BarrierHandler {
     if (this.#mode === 'EXACTLY_ONCE') actions.push({ type: 'block', channel })
     actions.push(...this.#completeIfAligned())
     return actions
+  }
+
+  /** Barriers of n that come to the head of their channels later are late ones, and swallowed. */
+  #overtake(n: number, kind: CheckpointKind): BarrierAction[] {
+    if (this.#mode !== 'EXACTLY_ONCE' || n <= this.#highestDecided || this.#aborted.has(n)) return []
+    const current = this.#collecting[0]
+    if (current !== undefined && n < current.n) return []
+    const actions: BarrierAction[] = []
+    if (current !== undefined && n > current.n)
+      actions.push(...this.#abort(current.n, `overtaken by barrier ${n}`))
+    this.#collecting = []
+    this.#highestDecided = n
+    actions.push({ type: 'trigger', n, kind }, { type: 'resume-all' })
+    return actions
+  }
+
+  /** Channels that have given barrier n and wait for the others; empty unless n is being aligned. */
+  receivedFrom(n: number): readonly number[] {
+    const collecting = this.#collecting.find((each) => each.n === n)
+    return collecting === undefined ? [] : [...collecting.received]
   }
 
   #completeIfAligned(): BarrierAction[] {

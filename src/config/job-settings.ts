@@ -18,8 +18,14 @@ export function jobSettings(config: Config): JobSettings {
       retainOnCancellation:
         config.get('execution.checkpointing.externalized-checkpoint-retention') === 'RETAIN_ON_CANCELLATION',
       async: config.get('state.backend.async'),
+      unalignedAfterMs:
+        config.get('execution.checkpointing.unaligned') &&
+        config.get('execution.checkpointing.mode') === 'EXACTLY_ONCE'
+          ? config.get('execution.checkpointing.aligned-checkpoint-timeout')
+          : undefined,
     },
     restart: restartStrategy(config),
+    savepointDirectory: config.get('state.savepoints.dir'),
   }
 }
 

@@ -48,7 +48,7 @@ export const OPTIONS = {
   'state.savepoints.dir': {
     type: 'path',
     knownAs: ['execution.checkpointing.savepoint-dir'],
-    doc: 'Folder of savepoints that are triggered without naming one. No effect in this version, which writes no savepoints; a warning says so.',
+    doc: 'Folder in which savepoints are made that name none themselves. Whoever restores from one must reach it.',
   },
   'execution.checkpointing.interval': {
     type: 'duration',
@@ -96,7 +96,12 @@ export const OPTIONS = {
     type: 'boolean',
     default: 'false',
     knownAs: ['execution.checkpointing.unaligned.enabled'],
-    doc: 'Let barriers overtake records and keep those in the checkpoint. No effect in this version but one checkpoint at a time: checkpoints are aligned, and a warning says so.',
+    doc: 'Let barriers overtake the records that wait in channels, and keep those in the checkpoint: under backpressure checkpoints do not wait for them. One checkpoint at a time; savepoints stay aligned.',
+  },
+  'execution.checkpointing.aligned-checkpoint-timeout': {
+    type: 'duration',
+    default: '0 ms',
+    doc: 'With `execution.checkpointing.unaligned`: how long after its trigger a checkpoint is aligned before its barriers overtake; 0 = they overtake at once.',
   },
   'restart-strategy.type': {
     type: 'enum',

@@ -71,27 +71,6 @@ function unalignedMode(view: RuleView): readonly Finding[] {
   ]
 }
 
-/** Options whose feature is not there: the public API has setters for them, so they are known, but they must not do nothing in silence. */
-function notInThisVersion(view: RuleView): readonly Finding[] {
-  const unaligned = 'execution.checkpointing.unaligned'
-  const savepoints = 'state.savepoints.dir'
-  const findings: Finding[] = []
-  const on = view.get('execution.checkpointing.interval') > 0
-  if (on && view.get(unaligned) && view.get('execution.checkpointing.mode') === 'EXACTLY_ONCE')
-    findings.push({
-      level: 'warning',
-      key: unaligned,
-      message: `${unaligned} has no effect: this version takes aligned checkpoints instead, which cover the same records but wait for them under backpressure`,
-    })
-  if (view.get(savepoints) !== undefined)
-    findings.push({
-      level: 'warning',
-      key: savepoints,
-      message: `${savepoints} has no effect: this version writes no savepoints; a job that is stopped with SIGTERM resumes from its last checkpoint`,
-    })
-  return findings
-}
-
 function oneCheckpointAtATime(view: RuleView): readonly Finding[] {
   const pause = 'execution.checkpointing.min-pause'
   const unaligned = 'execution.checkpointing.unaligned'
@@ -191,7 +170,6 @@ const RULES: readonly Rule[] = [
   interval,
   checkpointingOff,
   unalignedMode,
-  notInThisVersion,
   oneCheckpointAtATime,
   checkpointFolder,
   parallelism,

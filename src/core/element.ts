@@ -41,6 +41,8 @@ export interface CheckpointBarrier {
   /** Checkpoint id; grows over all attempts of a run. */
   readonly n: number
   readonly checkpointKind: CheckpointKind
+  /** Epoch ms from which it may overtake what is queued before it; absent: never (an aligned checkpoint). */
+  readonly overtakeAt?: number | undefined
 }
 
 /** Checkpoint n was aborted upstream: stop waiting for its barrier. */

@@ -18,14 +18,17 @@ import type { OperatorRestore, StreamOperator } from '../core/operators/stream-o
 import type { Counter, World } from '../core/ports.ts'
 import type { KeyedStateBackend, KeyGroupRange } from '../core/state.ts'
 import { SourceWatermarker } from '../core/time/source-watermarker.ts'
+import { WatermarkAlignment } from '../core/time/watermark-alignment.ts'
 import type { WatermarkStrategy } from '../core/time/watermarks.ts'
 import { ChainDriver } from './chain-driver.ts'
 import { LocalChannel } from './channel.ts'
 import type { FaultHook } from './fault-points.ts'
-import { GateInput } from './gate-input.ts'
+import { type BarrierObeyer, GateInput } from './gate-input.ts'
 import { InputGate } from './input-gate.ts'
 import { RecordWriter } from './record-writer.ts'
 import type { RestoredState } from './restore.ts'
+import { edgeName, type RestoredElement, restoredFor } from './restored-in-flight.ts'
+import { SourceAlignment } from './source-alignment.ts'
 import { SourceInput } from './source-input.ts'
 import type { StateReader } from './state-storage.ts'
 import { type Acknowledger, type SnapshotStorage, SubtaskCheckpointer } from './subtask-checkpointer.ts'
@@ -75,6 +78,7 @@ export function splitOwner(index: number, parallelism: number): number {
 
 interface RunningSource {
   readonly uid: string
+  readonly head: ChainedOperator
   readonly readers: SourceReader<unknown, SourceSplit>[]
   readonly watermarkers: (SourceWatermarker<unknown> | undefined)[]
   assigned: number
@@ -86,6 +90,7 @@ export class Attempt {
   readonly #channels = new Map<ExecutionChannel, LocalChannel>()
   readonly #execution: ReturnType<typeof buildExecutionGraph>
   readonly #sources = new Map<string, RunningSource>()
+  readonly #alignment = new WatermarkAlignment()
 
   constructor(options: AttemptOptions) {
     this.#options = options
@@ -116,7 +121,7 @@ export class Attempt {
     if (source === undefined) return
     for (const split of splits) {
       const owner = splitOwner(source.assigned++, source.readers.length)
-      source.watermarkers[owner]?.splitAdded(split.id)
+      this.#addToWatermarks(source, owner, split.id)
       ;(source.readers[owner] as SourceReader<unknown, SourceSplit>).addSplits([split])
     }
   }
@@ -154,6 +159,7 @@ export class Attempt {
             : keyGroupRangeOf(subtask, vertex.maxParallelism, vertex.parallelism),
         maxParallelism: vertex.maxParallelism,
         requestProcessingTime: (time) => task.requestProcessingTime(index, time),
+        post: (action) => task.post(action),
         watermarkHeldBackBy: () => input.watermarkHeldBackBy(),
         fail,
       }),
@@ -189,6 +195,7 @@ export class Attempt {
       fault: this.#options.fault,
     })
     const input: TaskInput = source ?? this.#gate(vertex, subtask, driver, checkpointer, () => task.wake())
+    if (input instanceof GateInput) this.#watermarkMetrics(head, subtask, input)
     task = new Task({ id, name, chain, input, driver, checkpointer, world, onFailure })
     return task
   }
@@ -283,16 +290,32 @@ export class Attempt {
     const watermarker = strategy === undefined ? undefined : new SourceWatermarker<unknown>(strategy, info)
     const splits = this.#options.splits.get(head.uid) ?? []
     const own = splits.filter((_, index) => splitOwner(index, vertex.parallelism) === subtask)
-    for (const split of own) watermarker?.splitAdded(split.id)
     reader.addSplits(own)
     let source = this.#sources.get(head.uid)
     if (source === undefined) {
-      source = { uid: head.uid, readers: [], watermarkers: [], assigned: splits.length }
+      source = { uid: head.uid, head, readers: [], watermarkers: [], assigned: splits.length }
       this.#sources.set(head.uid, source)
     }
     source.readers[subtask] = reader
     source.watermarkers[subtask] = watermarker
-    return new SourceInput(reader, watermarker, driver, world, wake)
+    for (const split of own) this.#addToWatermarks(source, subtask, split.id)
+    if (watermarker === undefined) return new SourceInput(reader, undefined, driver, world, wake)
+    world.metrics.gauge('current_watermark', () => watermarker.current().watermark)
+    const settings = strategy?.alignment
+    if (settings === undefined) return new SourceInput(reader, watermarker, driver, world, wake)
+    const member = this.#alignment.join(`source '${head.name}' (subtask ${subtask + 1})`, settings)
+    const alignment = new SourceAlignment(member, watermarker, reader, world)
+    return new SourceInput(reader, watermarker, driver, world, wake, alignment)
+  }
+
+  /** The split counts for the watermark of its subtask from now on, and shows in metrics. */
+  #addToWatermarks({ head, watermarkers }: RunningSource, subtask: number, splitId: string): void {
+    const watermarker = watermarkers[subtask]
+    if (watermarker === undefined) return
+    watermarker.splitAdded(splitId)
+    const metrics = this.#worldOf(head, subtask).metrics.group({ split: splitId })
+    metrics.gauge('current_watermark', () => watermarker.watermarkOf(splitId))
+    metrics.gauge('holds_watermark_back', () => (watermarker.holdingBack().includes(splitId) ? 1 : 0))
   }
 
   #gate(
@@ -302,7 +325,7 @@ export class Attempt {
     checkpointer: SubtaskCheckpointer,
     wake: () => void,
   ): GateInput {
-    const { graph, mode } = this.#options
+    const { graph, mode, storage } = this.#options
     const channels = this.#execution.channels.filter(
       ({ to }) => to.vertex === vertex.id && to.subtask === subtask,
     )
@@ -312,17 +335,52 @@ export class Attempt {
         input: (graph.edges[channel.edge] as JobEdge).input,
         from: `${(graph.vertices[channel.from.vertex] as JobVertex).name} (${channel.from.subtask + 1})`,
         heldBackBy: () => this.#splitsHoldingBack(channel),
+        place: {
+          edge: edgeName(graph, graph.edges[channel.edge] as JobEdge),
+          from: channel.from.subtask,
+        },
       })),
     )
     gate.onData = wake
-    return new GateInput(gate, mode, driver, {
-      checkpoint: (n, kind) => checkpointer.checkpoint(n, kind),
+    const placeOf = (edge: JobEdge, from: number): number => {
+      const exact = channels.findIndex((channel) => channel.edge === edge.id && channel.from.subtask === from)
+      // At another parallelism a subtask may not read from that one: any channel of the edge will do.
+      return exact >= 0 ? exact : channels.findIndex((channel) => channel.edge === edge.id)
+    }
+    for (const { edge, from, element } of this.#inFlight(vertex, subtask))
+      gate.restore(placeOf(edge, from), element)
+    const head = vertex.operators[0] as ChainedOperator
+    const obeyer: BarrierObeyer = {
+      checkpoint: (n, kind, unaligned) => checkpointer.checkpoint(n, kind, unaligned),
       cancelled: (n, reason) => {
         this.#options.world.logger.debug(`${vertex.name}: checkpoint ${n} is cancelled here: ${reason}`)
         checkpointer.abort(n)
         driver.broadcast({ kind: 'cancel-checkpoint', n })
       },
-    })
+    }
+    const { clock, timers } = this.#options.world
+    const writer = () => storage.codec.inFlight.writer(head.name)
+    return new GateInput(gate, mode, driver, obeyer, { clock, timers, wake, writer })
+  }
+
+  /** Records that waited for this subtask when the restored checkpoint was taken. */
+  #inFlight(vertex: JobVertex, subtask: number): RestoredElement[] {
+    const { graph, restored } = this.#options
+    const head = vertex.operators[0] as ChainedOperator
+    const stored = restored?.operator(head.uid)?.inFlight ?? []
+    if (restored === undefined || stored.length === 0) return []
+    return restoredFor(graph, vertex, subtask, stored, (uid) => restored.parallelism(uid))
+  }
+
+  /** How far the subtask is, and which of its channels hold it back. */
+  #watermarkMetrics(head: ChainedOperator, subtask: number, input: GateInput): void {
+    const { metrics } = this.#worldOf(head, subtask)
+    metrics.gauge('current_watermark', () => input.watermark)
+    for (const [index, channel] of input.channels.entries()) {
+      const group = metrics.group({ channel })
+      group.gauge('current_watermark', () => input.channelWatermark(index).watermark)
+      group.gauge('holds_watermark_back', () => (input.channelWatermark(index).holdsBack ? 1 : 0))
+    }
   }
 
   #splitsHoldingBack({ from }: ExecutionChannel): readonly string[] {

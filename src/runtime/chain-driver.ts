@@ -32,6 +32,11 @@ export class ChainDriver {
     this.#ended = new Set(restoredEnd ? [0, 1] : [])
   }
 
+  /** Undefined = records may come; a promise = not before it resolves, but everything else may. */
+  room(): Promise<void> | undefined {
+    return this.#chain.room()
+  }
+
   /** Undefined = done synchronously. */
   records(input: number, vector: RecordVector): Promise<void> | undefined {
     return this.#chain.processHeadVector(input, vector) as Promise<void> | undefined

@@ -2,7 +2,7 @@
  * A bounded channel from one upstream subtask to one downstream subtask of the same worker. No serialization, no promise a record:
  * the sender pushes vectors and waits only when the channel is full (backpressure).
  */
-import type { StreamElement } from '../core/element.ts'
+import type { CheckpointBarrier, StreamElement } from '../core/element.ts'
 
 /** Records that a channel holds before its sender must wait. One vector may overshoot it. */
 export const CHANNEL_CAPACITY = 4096
@@ -17,6 +17,10 @@ export class LocalChannel {
   #writablePromise: Promise<void> | undefined
   /** Called when an element arrives. */
   onData: (() => void) | undefined
+  /** Called with each barrier that may overtake, when it arrives. */
+  onBarrier: ((barrier: CheckpointBarrier) => void) | undefined
+  /** Sees each element as it arrives, while an unaligned checkpoint needs what comes before its barrier. */
+  recorder: ((element: StreamElement) => void) | undefined
 
   constructor(capacity: number = CHANNEL_CAPACITY) {
     this.#capacity = capacity
@@ -35,6 +39,8 @@ export class LocalChannel {
     if (this.#closed) return
     this.#queue.push(element)
     if (element.kind === 'records') this.#records += element.values.length
+    this.recorder?.(element)
+    if (element.kind === 'barrier' && element.overtakeAt !== undefined) this.onBarrier?.(element)
     this.onData?.()
   }
 
@@ -45,6 +51,11 @@ export class LocalChannel {
       this.#writable = resolve
     })
     return this.#writablePromise
+  }
+
+  /** Elements that wait, oldest first. */
+  queued(): readonly StreamElement[] {
+    return this.#queue.slice(this.#head)
   }
 
   peek(): StreamElement | undefined {

@@ -3,12 +3,11 @@
  * Each outcome goes back into `coordinator.handle`; nothing is decided here.
  */
 
-import type { StateHandle } from '../checkpoint/checkpoint-storage.ts'
+import type { BlobStore, StateHandle } from '../checkpoint/checkpoint-storage.ts'
 import type { CheckpointStore, JobRecord } from '../checkpoint/checkpoint-store.ts'
 import {
   CHECKPOINT_FORMAT,
   type CompletedCheckpoint,
-  encodeCheckpoint,
   handlesOf,
   type OperatorShape,
   type OperatorSubtaskState,
@@ -20,13 +19,14 @@ import {
   type CoordinatorEffect,
   type CoordinatorEvent,
 } from '../checkpoint/coordinator.ts'
-import { isLostOutput, lostOutput } from '../checkpoint/lost-output.ts'
 import { SharedStateRegistry } from '../checkpoint/shared-state-registry.ts'
 import type { CommitPermit, Committer, GroupOffset, Source } from '../core/connector.ts'
 import type { CheckpointKind } from '../core/element.ts'
 import type { TimerHandle, World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
 import type { FaultHook } from './fault-points.ts'
+import { commitAll } from './output-commits.ts'
+import { type SavepointOrder, SavepointOrders } from './savepoint-orders.ts'
 import type { AttemptStorage, StateStorage } from './state-storage.ts'
 import type { Task } from './task.ts'
 
@@ -34,6 +34,8 @@ export interface CheckpointDriverOptions {
   readonly run: string
   readonly attempt: number
   readonly config: CoordinatorConfig
+  /** Barriers may overtake records from this many ms after the trigger; undefined: never. */
+  readonly unalignedAfterMs?: number | undefined
   readonly store: CheckpointStore
   readonly storage: StateStorage
   readonly attemptStorage: AttemptStorage
@@ -67,6 +69,7 @@ export class CheckpointDriver {
   readonly #requests = new Map<string, Request>()
   readonly #retained = new Map<number, CompletedCheckpoint>()
   readonly #shared = new SharedStateRegistry()
+  readonly #savepoints = new SavepointOrders()
   /** Checkpoints that are not needed any more. */
   readonly #forget: number[] = []
   /** Source groups of the last commit point, for preparing the next. */
@@ -91,6 +94,21 @@ export class CheckpointDriver {
 
   /** Resolves with the checkpoint's id when its commits are durable. */
   request(id: string, kind: CheckpointKind, thenStop: boolean): Promise<number> {
+    return this.#request(id, kind, thenStop)
+  }
+
+  /** Resolves when the savepoint can be restored from: its commits are durable, its files too. */
+  requestSavepoint(id: string, order: SavepointOrder): Promise<number> {
+    this.#savepoints.order(id, order)
+    return this.#request(id, 'savepoint', order.stop)
+  }
+
+  /** Where snapshots of checkpoint n go. */
+  blobs(n: number): BlobStore {
+    return this.#savepoints.blobs(n) ?? this.#options.attemptStorage.blobs(n)
+  }
+
+  #request(id: string, kind: CheckpointKind, thenStop: boolean): Promise<number> {
     return new Promise((resolve, reject) => {
       if (this.#closed) {
         reject(new MillraceError('MILLRACE_CHECKPOINT_FAILED', 'the attempt has ended'))
@@ -130,6 +148,11 @@ export class CheckpointDriver {
         ),
       )
     this.#requests.clear()
+  }
+
+  /** Sources stop at a savepoint that is under way. */
+  get stopping(): boolean {
+    return this.#savepoints.stopping
   }
 
   get closed(): boolean {
@@ -192,11 +215,16 @@ export class CheckpointDriver {
         this.#timers.get(effect.timer)?.cancel()
         this.#timers.delete(effect.timer)
         return
-      case 'Trigger':
+      case 'Trigger': {
         if (this.#closed) return
-        for (const task of tasks) if (task.isSource) task.trigger(effect.n, effect.kind, effect.thenStop)
+        const { n, kind, thenStop } = effect
+        const overtakeAt = this.#overtakeAt(kind, thenStop)
+        const order = this.#savepoints.triggered(n, this.coordinator.requestersOf(n))
+        for (const task of tasks)
+          if (task.isSource) task.trigger(n, kind, thenStop, { drain: order?.drain, overtakeAt })
         store.prepareCommitPoint?.(this.#groups)
         return
+      }
       case 'WriteCommitPoint':
         // Closed: it has not begun, so it never happens.
         if (!this.#closed) this.#track(this.#commitPoint(effect))
@@ -212,6 +240,8 @@ export class CheckpointDriver {
       case 'NotifyAborted':
         world.logger.warn(`checkpoint ${effect.n} was aborted (${effect.reason}): ${effect.detail}`)
         for (const task of tasks) task.notifyAborted(effect.n)
+        // Its sources have stopped; only a restart makes them read again.
+        if (this.#savepoints.stopsAt(effect.n)) this.#options.onFailure(stopFailed(effect.detail))
         this.#options.onAborted?.(effect.n, effect.reason, effect.detail)
         return
       case 'NotifyConfirmed':
@@ -219,7 +249,15 @@ export class CheckpointDriver {
         for (const task of tasks) task.notifyConfirmed(effect.n)
         return
       case 'WriteConfirmed': {
-        const end = this.#options.endOf(effect.kind, effect.last)
+        const failure = this.#savepoints.failureOf(effect.n)
+        // The run must not end with a savepoint that is none: the next attempt goes on from this checkpoint.
+        if (effect.last && failure !== undefined) {
+          this.#options.onFailure(failure)
+          return
+        }
+        const ended = this.#options.endOf(effect.kind, effect.last)
+        const savepoint = this.#retained.get(effect.n)?.savepoint?.path
+        const end = ended === undefined || savepoint === undefined ? ended : { ...ended, savepoint }
         this.#track(
           store.writeConfirmed(run, effect.n, end).then(() => {
             this.#handle({ type: 'ConfirmWritten', n: effect.n, now: this.#now() })
@@ -235,10 +273,14 @@ export class CheckpointDriver {
       case 'DiscardStates':
         this.#track(this.#discardStates(effect.states))
         return
-      case 'RequestDone':
-        this.#requests.get(effect.id)?.resolve(effect.n)
+      case 'RequestDone': {
+        const failure = this.#savepoints.failureOf(effect.n)
+        const request = this.#requests.get(effect.id)
+        if (failure === undefined) request?.resolve(effect.n)
+        else request?.reject(failure)
         this.#requests.delete(effect.id)
         return
+      }
       case 'RequestFailed':
         this.#requests.get(effect.id)?.reject(new MillraceError('MILLRACE_CHECKPOINT_FAILED', effect.reason))
         this.#requests.delete(effect.id)
@@ -252,6 +294,13 @@ export class CheckpointDriver {
         this.#options.onFailure(new MillraceError('MILLRACE_ATTEMPT_LOST', effect.reason))
         return
     }
+  }
+
+  /** A savepoint and a last checkpoint are aligned: they may be restored by another parallelism, and nothing is in a hurry behind them. */
+  #overtakeAt(kind: CheckpointKind, thenStop: boolean): number | undefined {
+    const { unalignedAfterMs } = this.#options
+    if (unalignedAfterMs === undefined || kind !== 'checkpoint' || thenStop) return undefined
+    return this.#now() + unalignedAfterMs
   }
 
   /** Failures of tracked work fail the attempt; `close` waits for it. */
@@ -275,6 +324,7 @@ export class CheckpointDriver {
       })
       return
     }
+    const savepoint = this.#savepoints.seal(n)
     const checkpoint: CompletedCheckpoint = {
       format: CHECKPOINT_FORMAT,
       run,
@@ -287,6 +337,7 @@ export class CheckpointDriver {
       states,
       confirmed,
       stateBytes: stateBytes(states),
+      ...(savepoint === undefined ? {} : { savepoint }),
     }
     const forgotten = this.#forget.splice(0)
     this.#options.fault?.('before-commit-point')
@@ -306,6 +357,7 @@ export class CheckpointDriver {
         return
       case 'refused':
         this.#forget.push(...forgotten)
+        this.#savepoints.unseal(n)
         this.#handle({ type: 'CommitPointRefused', n, reason: outcome.reason, now })
         return
       case 'unknown':
@@ -324,9 +376,11 @@ export class CheckpointDriver {
   }
 
   #commit(n: number, permit: CommitPermit, states: readonly OperatorSubtaskState[]): Promise<void> {
-    const committed = this.#commits.then(() =>
-      commitAll(this.#options.committers, permit, states, this.#options.fault),
-    )
+    const committed = this.#commits.then(async () => {
+      await commitAll(this.#options.committers, permit, states, this.#options.fault)
+      // Before confirmed(n), which may carry the end of the run: a stopped job without its savepoint would be lost.
+      await this.#savepoints.finish(this.#retained.get(n))
+    })
     this.#commits = committed
     return committed.then(
       () => {
@@ -353,7 +407,7 @@ export class CheckpointDriver {
   async #afterwards(checkpoint: CompletedCheckpoint, forgotten: readonly number[]): Promise<void> {
     const { attemptStorage, storage, world } = this.#options
     try {
-      await attemptStorage.writeMetadata?.(checkpoint.n, Buffer.from(encodeCheckpoint(checkpoint)))
+      if (checkpoint.kind !== 'savepoint') await attemptStorage.writeMetadata?.(checkpoint)
       for (const n of forgotten) {
         const old = this.#retained.get(n)
         this.#retained.delete(n)
@@ -370,73 +424,22 @@ export class CheckpointDriver {
   }
 }
 
-/** Commits what the states hold: subtasks at the same time, each one's in order. */
-export async function commitAll(
-  committers: ReadonlyMap<string, Committer<unknown>>,
-  permit: CommitPermit,
-  states: readonly OperatorSubtaskState[],
-  fault?: FaultHook,
-): Promise<void> {
-  await Promise.all(
-    states.map(async (state) => {
-      if (state.committables === undefined || state.committables.length === 0) return
-      const committer = committerOf(committers, permit, state)
-      fault?.('before-end-txn')
-      await committer.commit(permit, state.committables)
-      fault?.('after-end-txn')
-    }),
+function stopFailed(detail: string): MillraceError {
+  return new MillraceError(
+    'MILLRACE_CHECKPOINT_FAILED',
+    `the savepoint with which the job was to stop failed (${detail}); the job goes on from its latest checkpoint`,
   )
 }
 
-/**
- * The same at take-over, one after another: what the outside system gave up is made good where that is possible.
- * @throws MILLRACE_TRANSACTION_LOST, after all was tried, naming everything that is lost.
- */
-export async function recoverAll(
-  committers: ReadonlyMap<string, Committer<unknown>>,
-  permit: CommitPermit,
-  states: readonly OperatorSubtaskState[],
-  fault?: FaultHook,
-): Promise<void> {
-  const losses: MillraceError[] = []
-  for (const state of states) {
-    if (state.committables === undefined || state.committables.length === 0) continue
-    const committer = committerOf(committers, permit, state)
-    fault?.('before-end-txn')
-    try {
-      if (committer.recover === undefined) await committer.commit(permit, state.committables)
-      else await committer.recover(permit, state.committables)
-    } catch (error) {
-      if (!isLostOutput(error)) throw error
-      losses.push(error)
-    }
-    fault?.('after-end-txn')
-  }
-  if (losses.length > 0) throw lostOutput(losses)
-}
-
-function committerOf(
-  committers: ReadonlyMap<string, Committer<unknown>>,
-  permit: CommitPermit,
-  state: OperatorSubtaskState,
-): Committer<unknown> {
-  const committer = committers.get(state.uid)
-  if (committer !== undefined) return committer
-  throw new MillraceError(
-    'MILLRACE_STATE_NOT_RESTORED',
-    `checkpoint ${permit.checkpointId} holds uncommitted output of sink '${state.uid}', which the job does not have any more`,
-    { remedy: 'Start the job once more with that sink so that its output is committed, then remove it.' },
-  )
-}
-
-/** Forgets the checkpoint, then deletes what it named. */
+/** Forgets the checkpoint, then deletes what it named; `handles`: what nobody else names. */
 export async function discardCheckpoint(
   checkpoint: CompletedCheckpoint,
   storage: StateStorage,
   store: CheckpointStore,
+  handles: readonly StateHandle[] = handlesOf(checkpoint),
 ): Promise<void> {
   await store.forget(checkpoint.run, checkpoint.n)
-  await discardFiles(checkpoint, handlesOf(checkpoint), storage)
+  await discardFiles(checkpoint, handles, storage)
 }
 
 async function discardFiles(

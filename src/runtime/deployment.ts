@@ -17,7 +17,7 @@ import type { JobGraph } from '../core/graph/job-graph.ts'
 import { buildJobGraph } from '../core/graph/job-graph-builder.ts'
 import type { JobControl } from '../core/job-control.ts'
 import { encodeJobName } from '../core/job-name.ts'
-import type { JobSettings, StartOptions } from '../core/job-settings.ts'
+import type { JobSettings, RestoreChoice, StartOptions } from '../core/job-settings.ts'
 import type { Logger, World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
 import {
@@ -42,8 +42,11 @@ import { WorkerGroup } from '../kafka/worker-group.ts'
 import { MetricRegistry } from '../metrics/metrics.ts'
 import { HeapKeyedStateBackend } from '../state/heap-backend.ts'
 import { JobDirectory } from '../state/job-directory.ts'
+import { readKept } from '../state/kept-file.ts'
 import { MemoryBlobStore } from '../state/memory-blob-store.ts'
-import { decodeOperatorState, encodeOperatorState } from '../state/operator-state-codec.ts'
+import { STATE_CODEC } from '../state/operator-state-codec.ts'
+import { SavepointFolders } from '../state/savepoint-folders.ts'
+import { openSnapshot } from '../state/savepoint-source.ts'
 import { FAULT_POINT_VARIABLE, type FaultHook, faultHook } from './fault-points.ts'
 import { JobMaster } from './job-master.ts'
 import { LocalLeadership } from './local-leadership.ts'
@@ -63,7 +66,7 @@ const HEARTBEAT_MS = 500
 /** Longest name of a job's folder under state.checkpoints.dir. */
 const DIRECTORY_NAME_BYTES = 100
 
-const CODEC = { encode: encodeOperatorState, decode: decodeOperatorState }
+const CODEC = STATE_CODEC
 
 /** Executor of `env.execute`: this process is a worker, and leads the job or stands by. */
 export function createJobExecutor(): JobExecutor {
@@ -138,6 +141,9 @@ async function start(
   display: StatusLine,
 ): Promise<JobClient> {
   const { jobName } = submission
+  const restoreFrom = restoreChoice(launch)
+  // What is not there must be said before anything is started.
+  if (restoreFrom?.type === 'path') await openSnapshot(restoreFrom.path)
   const metrics = new MetricRegistry()
   const world = realWorld(logger, metrics)
   const incarnation = world.random.uuid()
@@ -156,6 +162,7 @@ async function start(
       fresh: launch.fresh || submission.collectors.length > 0,
       allowNonRestoredState: launch.allowNonRestoredState,
       acceptLostTransactions: launch.acceptLostTransactions,
+      restoreFrom,
     },
     fault,
   })
@@ -191,6 +198,16 @@ async function start(
     return end
   })
   return runningClient({ id: incarnation, name: jobName }, master, ended, world.clock)
+}
+
+/** What the run is to begin with. A word that is neither `latest` nor a number is a folder. */
+function restoreChoice({ fromSavepoint, fromCheckpoint }: LaunchSettings): RestoreChoice | undefined {
+  if (fromSavepoint !== undefined) return { type: 'path', path: fromSavepoint }
+  if (fromCheckpoint === undefined) return undefined
+  if (fromCheckpoint === 'latest') return { type: 'checkpoint', n: 'latest' }
+  return /^\d+$/.test(fromCheckpoint)
+    ? { type: 'checkpoint', n: Number(fromCheckpoint) }
+    : { type: 'path', path: fromCheckpoint }
 }
 
 function lagOf(metrics: MetricRegistry): bigint {
@@ -387,17 +404,29 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
 /** Where snapshots go; `own` is the place that the job has anyway. */
 function storageOf(jobName: string, config: Config, own: BlobStore): StateStorage {
   const root = config.get('state.backend') === 'filesystem' ? config.get('state.checkpoints.dir') : undefined
-  if (root === undefined) return plainStorage(own, CODEC)
-  const directory = new JobDirectory({
-    root,
-    job: encodeJobName(jobName, DIRECTORY_NAME_BYTES),
-    memoryThreshold: config.get('state.backend.fs.memory-threshold'),
-  })
-  return {
+  const job = encodeJobName(jobName, DIRECTORY_NAME_BYTES)
+  const memoryThreshold = config.get('state.backend.fs.memory-threshold')
+  const folders = new SavepointFolders({ job, root, memoryThreshold })
+  if (root === undefined) return withFolders(plainStorage(own, CODEC), folders)
+  const directory = new JobDirectory({ root, job, memoryThreshold })
+  const storage: StateStorage = {
     codec: CODEC,
     get: (handle) => directory.get(handle),
     discard: (handle) => directory.discard(handle),
     discardMetadata: (run, n) => directory.discardMetadata(run, n),
     begin: (run, attempt) => directory.begin(run, attempt),
+  }
+  return withFolders(storage, folders)
+}
+
+/** The storage, which also reads files that belong to a person, and never deletes them. */
+export function withFolders(storage: StateStorage, folders: SavepointFolders): StateStorage {
+  return {
+    ...storage,
+    folders,
+    get: (handle) => (handle.kind === 'kept' ? readKept(handle) : storage.get(handle)),
+    discard: async (handle) => {
+      if (handle.kind !== 'kept') await storage.discard(handle)
+    },
   }
 }

@@ -10,9 +10,9 @@ export interface CommandedJob {
   /** Resolves with the checkpoint's id when its output is committed. */
   triggerCheckpoint(): Promise<number>
   /** Resolves with the savepoint's path when all output up to it is committed. */
-  triggerSavepoint?(path?: string): Promise<string>
+  triggerSavepoint(path?: string): Promise<string>
   /** The same; the job has ended then. */
-  stopWithSavepoint?(path?: string, options?: { readonly drain?: boolean }): Promise<string>
+  stopWithSavepoint(path?: string, options?: { readonly drain?: boolean }): Promise<string>
   /** For people and tools, JSON-safe. */
   info(): Readonly<Record<string, unknown>>
 }
@@ -25,9 +25,9 @@ export function jobCommands(job: CommandedJob): CommandHandler {
       case 'checkpoint':
         return { checkpoint: await job.triggerCheckpoint() }
       case 'savepoint':
-        return { path: await job.triggerSavepoint?.(command.path) }
+        return { path: await job.triggerSavepoint(command.path) }
       case 'stop':
-        return { path: await job.stopWithSavepoint?.(command.path, { drain: command.drain }) }
+        return { path: await job.stopWithSavepoint(command.path, { drain: command.drain }) }
       case 'info':
         return job.info()
     }

@@ -10,7 +10,7 @@
  *                       │  └── all input read, last checkpoint confirmed ──► FINISHED
  *                       └── leadership lost ──► CREATED (standby)
  */
-import type { CheckpointStore, JobRecord, OutputTransactions } from '../checkpoint/checkpoint-store.ts'
+import type { CheckpointStore, OutputTransactions } from '../checkpoint/checkpoint-store.ts'
 import type { Leadership } from '../checkpoint/leadership.ts'
 import {
   type Committer,
@@ -22,7 +22,6 @@ import {
 } from '../core/connector.ts'
 import { JobStatus } from '../core/constants.ts'
 import { deadline } from '../core/deadline.ts'
-import type { CheckpointKind } from '../core/element.ts'
 import type { JobGraph } from '../core/graph/job-graph.ts'
 import type { JobControl, JobEventType } from '../core/job-control.ts'
 import type { JobSettings, StartOptions } from '../core/job-settings.ts'
@@ -30,13 +29,14 @@ import type { World } from '../core/ports.ts'
 import type { KeyedStateBackend, KeyGroupRange } from '../core/state.ts'
 import { isMillraceError, MillraceError } from '../errors.ts'
 import { Attempt } from './attempt.ts'
-import { CheckpointDriver, discardCheckpoint } from './checkpoint-driver.ts'
+import { CheckpointDriver } from './checkpoint-driver.ts'
 import type { FaultHook } from './fault-points.ts'
 import { jobCommands } from './job-commands.ts'
 import { jobFailure } from './job-failure.ts'
 import { JobState } from './job-state.ts'
 import { RestartStrategy } from './restart-strategy.ts'
-import { type AttemptEnd, type JobEnd, type Running, suspend, tearDown } from './running-attempt.ts'
+import { type AttemptEnd, endOf, type JobEnd, type Running, suspend, tearDown } from './running-attempt.ts'
+import { discardEarlierRun, takeSavepoint } from './savepoints.ts'
 import { SplitDiscovery } from './split-discovery.ts'
 import type { AttemptStorage, StateStorage } from './state-storage.ts'
 import { shapesOf, type Taken, TakeOver } from './take-over.ts'
@@ -200,6 +200,34 @@ export class JobMaster {
     return running.driver.request(this.#options.world.random.uuid(), 'checkpoint', false)
   }
 
+  /** Resolves with the savepoint's folder once all output up to it is committed; the job goes on. */
+  async triggerSavepoint(directory?: string): Promise<string> {
+    return this.#savepoint(directory, { stop: false, drain: false })
+  }
+
+  /** The same, and the job has ended with it: FINISHED. */
+  async stopWithSavepoint(
+    directory?: string,
+    { drain = false }: { readonly drain?: boolean } = {},
+  ): Promise<string> {
+    const path = await this.#savepoint(directory, { stop: true, drain })
+    await this.#gone.promise
+    return path
+  }
+
+  async #savepoint(
+    directory: string | undefined,
+    how: { readonly stop: boolean; readonly drain: boolean },
+  ): Promise<string> {
+    const { driver } = await this.#untilRunning()
+    const { storage, world, settings } = this.#options
+    return takeSavepoint(
+      { driver, storage, world, defaultDirectory: settings.savepointDirectory },
+      directory,
+      how,
+    )
+  }
+
   #untilRunning(): Promise<Running> {
     const running = this.#running
     if (running !== undefined && this.#state.status === JobStatus.RUNNING) return Promise.resolve(running)
@@ -330,9 +358,8 @@ export class JobMaster {
       throw error
     }
     store.restored?.()
-    // Checkpoints of an earlier run are of no use once this one has begun.
-    for (const old of taken.facts.completed)
-      if (old.run !== taken.plan.run) await discardCheckpoint(old, storage, store)
+    const { retainOnCancellation } = this.#options.settings.checkpointing
+    await discardEarlierRun(taken, retainOnCancellation, storage, store)
     this.#lastCompleted ??= { n: taken.base.n, at: world.clock.now() }
     return running
   }
@@ -356,7 +383,7 @@ export class JobMaster {
       mode: checkpointing.mode,
       checkpointingEnabled: checkpointing.intervalMs !== undefined,
       storage: {
-        blobs: (n) => attemptStorage.blobs(n),
+        blobs: (n) => driver.blobs(n),
         codec: storage.codec,
         async: checkpointing.async,
         // The only checkpoint of a job without checkpointing is its end: nothing resumes from its state.
@@ -375,7 +402,7 @@ export class JobMaster {
       onFailure: (_task, error) => fail(error),
       onEndOfData: (taskId) => {
         openEnds.delete(taskId)
-        if (openEnds.size === 0) this.#finish(driver)
+        if (openEnds.size === 0 && !driver.stopping) this.#finish(driver)
       },
     })
     for (const id of attempt.subtasks) openEnds.add(id)
@@ -388,7 +415,9 @@ export class JobMaster {
         restored: base.n,
         confirmed: base.n,
         retained: retained.map((c) => c.n),
+        savepoints: retained.filter((c) => c.kind === 'savepoint').map((c) => c.n),
       },
+      unalignedAfterMs: checkpointing.unalignedAfterMs,
       store,
       storage,
       attemptStorage,
@@ -400,7 +429,7 @@ export class JobMaster {
       operators: shapesOf(graph),
       sources: this.#sources,
       committers: this.#committers,
-      endOf: (kind, last) => this.#endOf(plan.run, kind, last),
+      endOf: (kind, last) => endOf(kind, last, { run: plan.run, at: world.clock.now() }),
       onCompleted: (checkpoint) => {
         this.#restart.progressed()
         this.#lastCompleted = { n: checkpoint.n, at: world.clock.now() }
@@ -434,14 +463,8 @@ export class JobMaster {
     driver.request('end of input', 'final', false).catch((error: unknown) => {
       this.#options.world.logger.debug('the last checkpoint did not complete', { error })
       // Tolerated failure: try again, or the job would never end.
-      if (!driver.closed && this.#wish === undefined) this.#finish(driver)
+      if (!driver.closed && !driver.stopping && this.#wish === undefined) this.#finish(driver)
     })
-  }
-
-  #endOf(run: string, kind: CheckpointKind, last: boolean): JobRecord | undefined {
-    const at = this.#options.world.clock.now()
-    if (kind === 'final') return { run, status: 'FINISHED', at }
-    return last ? { run, status: 'SUSPENDED', at } : undefined
   }
 
   async #untilEnd(running: Running): Promise<AttemptEnd> {

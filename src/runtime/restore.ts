@@ -7,6 +7,7 @@ import { redistributeKeyGroups, redistributeOperatorState } from '../checkpoint/
 import type { JobGraph } from '../core/graph/job-graph.ts'
 import type { KeyGroupImage } from '../core/state.ts'
 import { MillraceError } from '../errors.ts'
+import type { StoredInFlight } from './restored-in-flight.ts'
 import type { StateReader } from './state-storage.ts'
 import type { StateCodec } from './subtask-checkpointer.ts'
 
@@ -18,6 +19,8 @@ export interface RestoredOperator {
   images(subtask: number): Promise<KeyGroupImage[]>
   /** Items by state name. */
   operatorState(subtask: number): Readonly<Record<string, readonly unknown[]>>
+  /** Records that waited in its channels (unaligned checkpoints), by the subtask that would have read them. */
+  readonly inFlight: readonly StoredInFlight[]
   /** Its end hooks have run. */
   readonly ended: boolean
 }
@@ -25,6 +28,8 @@ export interface RestoredOperator {
 export interface RestoredState {
   readonly checkpointId: number
   operator(uid: string): RestoredOperator | undefined
+  /** Its parallelism then. */
+  parallelism(uid: string): number | undefined
 }
 
 /** @throws MILLRACE_STATE_NOT_RESTORED naming the operators whose state nobody claims; StateLostError for damaged state. */
@@ -34,27 +39,35 @@ export async function loadState(
   reader: StateReader,
   codec: StateCodec,
   allowNonRestored: boolean,
+  what: string = `checkpoint ${checkpoint.n}`,
 ): Promise<RestoredState> {
   const parallelism = new Map(
     graph.vertices.flatMap((vertex) => vertex.operators.map(({ uid }) => [uid, vertex] as const)),
   )
-  checkClaims(checkpoint, parallelism, allowNonRestored)
+  checkClaims(checkpoint, parallelism, allowNonRestored, what)
   const operators = new Map<string, RestoredOperator>()
   for (const [uid, states] of Map.groupBy(checkpoint.states, (state) => state.uid)) {
     const vertex = parallelism.get(uid)
     if (vertex !== undefined) operators.set(uid, await loadOperator(uid, states, vertex, reader, codec))
   }
-  return { checkpointId: checkpoint.n, operator: (uid) => operators.get(uid) }
+  const shapes = new Map(checkpoint.operators.map(({ uid, parallelism: former }) => [uid, former]))
+  return {
+    checkpointId: checkpoint.n,
+    operator: (uid) => operators.get(uid),
+    parallelism: (uid) => shapes.get(uid),
+  }
 }
 
 function checkClaims(
   checkpoint: CompletedCheckpoint,
   vertices: ReadonlyMap<string, { readonly maxParallelism: number }>,
   allowNonRestored: boolean,
+  what: string,
 ): void {
   const holdsState = (state: OperatorSubtaskState): boolean =>
     state.keyed !== undefined ||
     state.operator !== undefined ||
+    state.inFlight !== undefined ||
     (state.splits !== undefined && state.splits.length > 0)
   const unclaimed = new Set(
     checkpoint.states.filter((s) => holdsState(s) && !vertices.has(s.uid)).map((s) => s.uid),
@@ -65,7 +78,7 @@ function checkClaims(
     )
     throw new MillraceError(
       'MILLRACE_STATE_NOT_RESTORED',
-      `checkpoint ${checkpoint.n} holds state of ${names.join(', ')}, which the job does not have`,
+      `${what} holds state of ${names.join(', ')}, which the job does not have`,
     )
   }
   for (const shape of checkpoint.operators) {
@@ -74,7 +87,7 @@ function checkClaims(
     if (now !== undefined && keyed && now.maxParallelism !== shape.maxParallelism)
       throw new MillraceError(
         'MILLRACE_STATE_NOT_RESTORED',
-        `operator '${shape.name}' (uid ${shape.uid}) had max parallelism ${shape.maxParallelism} in checkpoint ${checkpoint.n} and has ${now.maxParallelism} now; its key groups cannot be mapped`,
+        `operator '${shape.name}' (uid ${shape.uid}) had max parallelism ${shape.maxParallelism} in ${what} and has ${now.maxParallelism} now; its key groups cannot be mapped`,
         { remedy: `Set the operator's max parallelism back to ${shape.maxParallelism}.` },
       )
   }
@@ -96,6 +109,13 @@ async function loadOperator(
       state.operator === undefined ? {} : codec.decode(await reader.get(state.operator), uid),
     ),
   )
+  const inFlight = await Promise.all(
+    states.flatMap(({ subtask, inFlight: handle }) =>
+      handle === undefined
+        ? []
+        : [reader.get(handle).then((bytes) => ({ subtask, elements: codec.inFlight.read(bytes, uid) }))],
+    ),
+  )
   const redistributed = redistributeOperatorState(stored, vertex.parallelism)
   return {
     keyed: (subtask) => keyed[subtask] ?? [],
@@ -104,6 +124,7 @@ async function loadOperator(
       Object.fromEntries(
         Object.entries(redistributed[subtask] ?? {}).map(([name, entry]) => [name, entry.items]),
       ),
+    inFlight,
     ended: states.every((state) => state.endOfInput === true),
   }
 }

@@ -1,8 +1,9 @@
 /**
  * A running attempt of a job, and the two ways out of it that take care: a stop with a last checkpoint, and the tear-down behind every end.
  */
-import type { CheckpointStore, OutputTransactions } from '../checkpoint/checkpoint-store.ts'
+import type { CheckpointStore, JobRecord, OutputTransactions } from '../checkpoint/checkpoint-store.ts'
 import { deadline } from '../core/deadline.ts'
+import type { CheckpointKind } from '../core/element.ts'
 import type { JobSettings } from '../core/job-settings.ts'
 import type { World } from '../core/ports.ts'
 import { isMillraceError } from '../errors.ts'
@@ -31,6 +32,16 @@ export interface Running {
   readonly driver: CheckpointDriver
   readonly settle: (end: AttemptEnd) => void
   readonly ended: Promise<AttemptEnd>
+}
+
+/** The end of the run that a confirmed checkpoint brings; `last`: sources stopped at it. */
+export function endOf(
+  kind: CheckpointKind,
+  last: boolean,
+  record: { readonly run: string; readonly at: number },
+): JobRecord | undefined {
+  if (kind === 'final' || (kind === 'savepoint' && last)) return { ...record, status: 'FINISHED' }
+  return last ? { ...record, status: 'SUSPENDED' } : undefined
 }
 
 /** Sources stop, a last checkpoint commits. Cut short when it takes too long: the next start resumes from the one before. */

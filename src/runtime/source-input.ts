@@ -1,7 +1,10 @@
 /**
  * Input of a task that reads a source: between two vectors it stamps watermarks and answers triggers.
  *
- *   Reading ──all splits read──► Ended        Reading ──trigger thenStop──► Stopped (a last barrier was sent; no more records)
+ *   Reading ──all splits read, or drain──► Ended      Reading ──trigger thenStop──► Stopped (a last barrier was sent; no more records)
+ *
+ * While the chain has no room, or the source is ahead of its alignment group, it goes on Reading but polls nothing. Time in which it could
+ * not poll is no silence of its splits.
  */
 
 import type { SourceReader, SourceSplit } from '../core/connector.ts'
@@ -9,6 +12,7 @@ import { MAX_WATERMARK, type RecordVector } from '../core/element.ts'
 import type { World } from '../core/ports.ts'
 import { type SourceWatermarker, WATERMARK_INTERVAL_MS } from '../core/time/watermarks.ts'
 import type { ChainDriver } from './chain-driver.ts'
+import type { SourceAlignment } from './source-alignment.ts'
 import type { StepResult, TaskInput } from './task-input.ts'
 
 export class SourceInput implements TaskInput {
@@ -17,8 +21,12 @@ export class SourceInput implements TaskInput {
   readonly #driver: ChainDriver
   readonly #world: World
   readonly #wake: () => void
+  readonly #alignment: SourceAlignment | undefined
   #state: 'reading' | 'ended' | 'stopped' = 'reading'
   #waiting = false
+  #waitingForRoom = false
+  /** Since when it could not poll, as far as that was not told to the watermarker. */
+  #blockedSince: number | undefined
   #watermark = Number.MIN_SAFE_INTEGER
   #idle = false
   #nextPeriodic = 0
@@ -29,12 +37,14 @@ export class SourceInput implements TaskInput {
     driver: ChainDriver,
     world: World,
     wake: () => void,
+    alignment?: SourceAlignment,
   ) {
     this.reader = reader
     this.#watermarker = watermarker
     this.#driver = driver
     this.#world = world
     this.#wake = wake
+    this.#alignment = alignment
   }
 
   start(): void | Promise<void> {
@@ -43,13 +53,13 @@ export class SourceInput implements TaskInput {
   }
 
   step(): StepResult | Promise<StepResult> {
-    if (this.#state !== 'reading') return 'idle'
+    if (this.#state !== 'reading' || !this.#mayPoll()) return 'idle'
     const records = this.reader.poll()
     if (records !== undefined) {
       const { vector, splitId, side } = records
       if (side !== undefined) {
         const sent = this.#driver.side(side.tagId, side.vector)
-        if (sent !== undefined) return sent.then(() => this.#emit(splitId, vector))
+        if (sent !== undefined) return this.#blocking(sent).then(() => this.#emit(splitId, vector))
       }
       return this.#emit(splitId, vector)
     }
@@ -71,6 +81,38 @@ export class SourceInput implements TaskInput {
     return 'idle'
   }
 
+  /** False while records would have to wait; who waits is woken by the chain, or by the next watermark interval. */
+  #mayPoll(): boolean {
+    const room = this.#driver.room()
+    if (room === undefined && this.#alignment?.pausesReader !== true) {
+      this.#unblocked()
+      return true
+    }
+    this.#blockedSince ??= this.#world.clock.now()
+    if (room !== undefined && !this.#waitingForRoom) {
+      this.#waitingForRoom = true
+      void room.then(() => {
+        this.#waitingForRoom = false
+        this.#wake()
+      })
+    }
+    return false
+  }
+
+  /** Tells how long nothing could be polled until now. */
+  #unblocked(): void {
+    if (this.#blockedSince === undefined) return
+    this.#watermarker?.blockedFor(this.#world.clock.now() - this.#blockedSince)
+    this.#blockedSince = undefined
+  }
+
+  /** The time that `pending` takes is time in which nothing could be polled. */
+  async #blocking(pending: Promise<void>): Promise<void> {
+    this.#blockedSince ??= this.#world.clock.now()
+    await pending
+    this.#unblocked()
+  }
+
   #emit(splitId: string, vector: RecordVector): StepResult | Promise<StepResult> {
     if (vector.values.length === 0) return 'worked'
     if (this.#watermarker === undefined) {
@@ -78,7 +120,7 @@ export class SourceInput implements TaskInput {
       return pending === undefined ? 'worked' : pending.then(worked)
     }
     const pending = this.#driver.records(0, this.#watermarker.onVector(splitId, vector))
-    return pending === undefined ? this.#advance() : pending.then(() => this.#advance())
+    return pending === undefined ? this.#advance() : this.#blocking(pending).then(() => this.#advance())
   }
 
   /** Sends a watermark or status when it changed. */
@@ -88,7 +130,13 @@ export class SourceInput implements TaskInput {
     if (now >= this.#nextPeriodic) {
       this.#nextPeriodic = now + WATERMARK_INTERVAL_MS
       for (const splitId of this.reader.finishedSplits?.() ?? []) watermarker.splitFinished(splitId)
+      if (this.#blockedSince !== undefined) {
+        watermarker.blockedFor(now - this.#blockedSince)
+        this.#blockedSince = now
+      }
       watermarker.onPeriodic(now)
+      const { watermark, idle } = watermarker.current()
+      this.#alignment?.update(watermark, idle, now)
     }
     const { watermark, idle } = watermarker.current()
     if (watermark <= this.#watermark && idle === this.#idle) return 'worked'
@@ -122,6 +170,7 @@ export class SourceInput implements TaskInput {
 
   async #end(): Promise<StepResult> {
     this.#state = 'ended'
+    this.#alignment?.leave()
     if (this.#idle) await this.#driver.status({ kind: 'watermark-status', idle: false })
     await this.#driver.watermark(MAX_WATERMARK)
     await this.#driver.endInput(0)
@@ -129,14 +178,21 @@ export class SourceInput implements TaskInput {
     return 'worked'
   }
 
+  /** The end as if all splits were read: every window and event-time timer fires, end hooks run. No record is read after this. */
+  async drain(): Promise<void> {
+    if (this.#state === 'reading') await this.#end()
+  }
+
   /** No record is read after this; barriers still flow. */
   stop(): void {
     if (this.#state === 'reading') this.#state = 'stopped'
+    this.#alignment?.leave()
   }
 
   abortCheckpoint(): void {}
 
   close(): Promise<void> {
+    this.#alignment?.leave()
     return this.reader.close()
   }
 
@@ -147,7 +203,11 @@ export class SourceInput implements TaskInput {
   describe(): string {
     if (this.#state === 'ended') return 'the source is read to its end'
     if (this.#state === 'stopped') return 'the source is stopped'
-    return 'waiting for records of the source'
+    const waiting = this.#alignment?.describe()
+    if (waiting !== undefined) return waiting
+    return this.#waitingForRoom
+      ? 'waiting until an asynchronous function takes records'
+      : 'waiting for records of the source'
   }
 }
 

@@ -1,5 +1,6 @@
 /** Where a job's snapshots go: the checkpoint topic, a directory, or the heap. */
 import type { BlobStore, StateHandle } from '../checkpoint/checkpoint-storage.ts'
+import type { CompletedCheckpoint } from '../checkpoint/completed-checkpoint.ts'
 import type { StateCodec } from './subtask-checkpointer.ts'
 
 /** Reads and removes what any attempt of the job stored. */
@@ -8,8 +9,35 @@ export type StateReader = Pick<BlobStore, 'get' | 'discard'>
 /** Storage of one attempt: names are unique by (run, attempt, n). */
 export interface AttemptStorage {
   blobs(n: number): BlobStore
-  /** Writes the checkpoint's own metadata beside its files, before the commit point. */
-  writeMetadata?(n: number, bytes: Uint8Array): Promise<void>
+  /** Writes the checkpoint's own metadata beside its files, after the commit point. */
+  writeMetadata?(checkpoint: CompletedCheckpoint): Promise<void>
+}
+
+/** One savepoint that is being written. */
+export interface SavepointTarget {
+  /** Its folder, absolute. */
+  readonly path: string
+  readonly blobs: BlobStore
+  /** A commit point that names it may be written from now on: nothing of it is deleted any more. */
+  seal(): void
+  /** That commit point never happened. */
+  unseal(): void
+  /** Makes it a savepoint: the output of the checkpoint is committed. */
+  finish(checkpoint: CompletedCheckpoint): Promise<void>
+  /** Deletes what was written, unless a checkpoint may name it. */
+  abandon(): Promise<void>
+}
+
+/** Savepoints and retained checkpoints: snapshots that belong to a person. */
+export interface SnapshotFolders {
+  /** A new savepoint below `directory`. @throws MILLRACE_CHECKPOINT_STORAGE if it cannot be written */
+  create(directory: string, id: string): Promise<SavepointTarget>
+  /** Writes the metadata of a savepoint whose leader died between its commits and this. */
+  finish(checkpoint: CompletedCheckpoint): Promise<void>
+  /** What a path names, with files that are never deleted. @throws StateLostError if there is nothing to restore */
+  open(path: string): Promise<CompletedCheckpoint>
+  /** A checkpoint of the job, with its files as a person's who chose to start from it. */
+  keep(checkpoint: CompletedCheckpoint): CompletedCheckpoint
 }
 
 export interface StateStorage extends StateReader {
@@ -18,6 +46,8 @@ export interface StateStorage extends StateReader {
   begin(run: string, attempt: number): Promise<AttemptStorage>
   /** Removes the metadata of a discarded checkpoint, when its files are gone. */
   discardMetadata?(run: string, n: number): Promise<void>
+  /** Absent where nothing is written to disks. */
+  readonly folders?: SnapshotFolders
 }
 
 /** Storage over one blob store without metadata of its own: the checkpoint topic, or the heap. */

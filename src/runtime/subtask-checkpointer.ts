@@ -5,6 +5,7 @@
 import type { BlobStore, KeyedStateHandle, StateHandle } from '../checkpoint/checkpoint-storage.ts'
 import { packImages } from '../checkpoint/checkpoint-storage.ts'
 import type { OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
+import type { InFlightCodec } from '../checkpoint/in-flight.ts'
 import { type SelfStoringState, storesItself } from '../checkpoint/keyed-snapshot.ts'
 import type { CheckpointKind } from '../core/element.ts'
 import type { OperatorChain } from '../core/operators/operator-chain.ts'
@@ -16,8 +17,20 @@ import type { FaultHook } from './fault-points.ts'
 
 /** Turns operator state into bytes and back. */
 export interface StateCodec {
+  readonly inFlight: InFlightCodec
   encode(state: OperatorStateSnapshot, operator: string): Uint8Array
   decode(bytes: Uint8Array, operator: string): OperatorStateSnapshot
+}
+
+/** How a barrier that may overtake goes on, and what it left behind it. */
+export interface UnalignedSnapshot {
+  /** Epoch ms; passed on with the barrier. */
+  readonly overtakeAt: number | undefined
+  /**
+   * The barrier has overtaken: called at the freeze, keeps what was in the channels before it. Resolves when all of it is known, which may
+   * need other subtasks to go on.
+   */
+  readonly capture?: () => Promise<Uint8Array | undefined>
 }
 
 /** Where snapshots of one checkpoint go. */
@@ -58,10 +71,13 @@ export interface SubtaskCheckpointerOptions {
 
 /** A chain as it was at the barrier. */
 interface FrozenChain {
+  readonly kind: CheckpointKind
   readonly snapshots: readonly OperatorSnapshot[]
   readonly frozen: readonly (FrozenKeyedState | undefined)[]
   readonly splits: readonly unknown[] | undefined
   readonly ended: boolean
+  /** Elements that the barrier overtook; absent for an aligned checkpoint. */
+  readonly inFlight: Promise<Uint8Array | undefined> | undefined
 }
 
 /** The store, noting what is put into it. */
@@ -89,7 +105,7 @@ export class SubtaskCheckpointer {
   }
 
   /** Does nothing for a checkpoint that was aborted already: a late trigger or barrier is swallowed. */
-  async checkpoint(n: number, kind: CheckpointKind): Promise<void> {
+  async checkpoint(n: number, kind: CheckpointKind, unaligned?: UnalignedSnapshot): Promise<void> {
     const { chain, driver, operators, storage, world, fault } = this.#options
     // Checkpoints come in the order of their ids: triggers below n cannot come any more.
     for (const aborted of this.#aborted)
@@ -107,23 +123,32 @@ export class SubtaskCheckpointer {
     const { ended } = driver
     const splits = this.#options.splits?.(n)
     const snapshots = chain.snapshots(n)
+    const keepsState = storage.keepsState || kind === 'savepoint'
     const frozen = operators.map((operator) =>
-      storage.keepsState && operator.keyedState !== undefined ? operator.keyedState.freeze(n) : undefined,
+      keepsState && operator.keyedState !== undefined ? operator.keyedState.freeze(n) : undefined,
     )
     this.#uploading.set(
       n,
       frozen.filter((f) => f !== undefined),
     )
+    const inFlight = unaligned?.capture?.()
     fault?.('after-freeze')
-    driver.broadcast({ kind: 'barrier', n, checkpointKind: kind })
+    const overtakeAt = unaligned?.overtakeAt
+    driver.broadcast({
+      kind: 'barrier',
+      n,
+      checkpointKind: kind,
+      ...(overtakeAt === undefined ? {} : { overtakeAt }),
+    })
     // ---- resumes
     world.metrics.histogram('checkpoint_freeze_ms').record(world.clock.now() - frozenAt)
     world.metrics.histogram('checkpoint_flush_ms').record(frozenAt - started)
-    const upload = this.#upload(n, { snapshots, frozen, splits, ended })
-    if (!storage.async) await upload
+    const upload = this.#upload(n, { kind, snapshots, frozen, splits, ended, inFlight })
+    // What is in flight is known when the other subtasks have gone on, and those may wait for this one to read.
+    if (!storage.async && inFlight === undefined) await upload
   }
 
-  async #upload(n: number, { snapshots, frozen, splits, ended }: FrozenChain): Promise<void> {
+  async #upload(n: number, { kind, snapshots, frozen, splits, ended, inFlight }: FrozenChain): Promise<void> {
     const { subtaskId, subtaskIndex, operators, storage, acknowledger, world } = this.#options
     const written: StateHandle[] = []
     const blobs = recording(storage.blobs(n), written)
@@ -132,7 +157,7 @@ export class SubtaskCheckpointer {
       for (let i = 0; i < operators.length; i++) {
         const operator = operators[i] as CheckpointedOperator
         const snapshot = snapshots[i] as OperatorSnapshot
-        const keyed = await this.#keyed(n, operator, frozen[i], blobs)
+        const keyed = await this.#keyed(n, kind, operator, frozen[i], blobs)
         const operatorState = snapshot.operatorState
         const stored =
           operatorState !== undefined && Object.keys(operatorState).length > 0
@@ -153,6 +178,11 @@ export class SubtaskCheckpointer {
           ...(ended ? { endOfInput: true } : {}),
         })
       }
+      const channels = await inFlight
+      if (channels !== undefined) world.metrics.counter('in_flight_bytes').inc(channels.length)
+      const [head] = states
+      if (channels !== undefined && head !== undefined)
+        states[0] = { ...head, inFlight: await blobs.put(`${head.uid}-${subtaskIndex}-in-flight`, channels) }
       this.#release(n)
       this.#options.fault?.('before-ack')
       if (!this.#closed) acknowledger.acknowledge(n, subtaskId, states)
@@ -171,6 +201,7 @@ export class SubtaskCheckpointer {
 
   async #keyed(
     n: number,
+    kind: CheckpointKind,
     operator: CheckpointedOperator,
     frozen: FrozenKeyedState | undefined,
     blobs: BlobStore,
@@ -183,8 +214,9 @@ export class SubtaskCheckpointer {
       return world.timers.turn()
     }
     const name = `${operator.uid}-${subtaskIndex}-keyed`
-    // Its blobs are not noted as written: they stay the backend's when the checkpoint is aborted.
-    if ('store' in frozen)
+    // A savepoint is images of everything, whatever the backend. To the backend it is a checkpoint that was not stored.
+    // Otherwise its blobs are not noted as written: they stay the backend's when the checkpoint is aborted.
+    if ('store' in frozen && kind !== 'savepoint')
       return (frozen as SelfStoringState).store({ n, blobs: storage.blobs(n), name, pause })
     const images = await frozen.materialize(pause)
     if (images.length === 0) return undefined

@@ -2,10 +2,14 @@
  * The take-over sequence of a new leader (protocol §2: the order matters): fence and read the facts → list what earlier attempts may
  * have left → write attempt-started → finish the commits of the latest checkpoint → confirm → abort leftovers and lease ids → restore.
  * After it everything is known that an attempt needs, and no record has been read.
+ *
+ * A run that begins with a snapshot gets it as its checkpoint 0 *before* attempt-started names the run: a crash in between leaves the earlier
+ * run as it was, a crash afterwards finds the state (protocol §4.7).
  */
 import type {
   AttemptRecord,
   CheckpointStore,
+  JobRecord,
   OutputTransactions,
   RecoveryFacts,
 } from '../checkpoint/checkpoint-store.ts'
@@ -15,15 +19,16 @@ import {
   type OperatorShape,
   type OperatorSubtaskState,
 } from '../checkpoint/completed-checkpoint.ts'
-import { planRecovery, type RecoveryPlan } from '../checkpoint/recovery-plan.ts'
+import { planRecovery, type RecoveryPlan, type RestoreRequest } from '../checkpoint/recovery-plan.ts'
+import { baseOf } from '../checkpoint/savepoint.ts'
 import type { Committer, SourceSplit, SplitEnumerator } from '../core/connector.ts'
 import type { JobGraph } from '../core/graph/job-graph.ts'
 import type { StartOptions } from '../core/job-settings.ts'
 import type { World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
 import { splitOwner } from './attempt.ts'
-import { recoverAll } from './checkpoint-driver.ts'
 import type { FaultHook } from './fault-points.ts'
+import { recoverAll } from './output-commits.ts'
 import { loadState, type RestoredState } from './restore.ts'
 import type { StateStorage } from './state-storage.ts'
 
@@ -53,14 +58,18 @@ export interface Taken {
   readonly leases: ReadonlyMap<string, readonly unknown[]>
   /** The checkpoint that the attempt starts from: a restored one, or checkpoint 0. */
   readonly base: CompletedCheckpoint
+  /** The checkpoint that a new run was told to begin with. */
+  readonly from: CompletedCheckpoint | undefined
 }
 
 export class TakeOver {
   readonly #options: TakeOverOptions
+  readonly #bornAt: number
   #first = true
 
   constructor(options: TakeOverOptions) {
     this.#options = options
+    this.#bornAt = options.world.clock.now()
   }
 
   /** `enumerators` gets the source enumerators that were made, in the order of the sources, also when it throws. */
@@ -71,7 +80,13 @@ export class TakeOver {
     const found = await store.takeOver()
     const accepted = this.#first ? start.acceptLostTransactions : []
     const facts = { ...found, acceptedLost: [...found.acceptedLost, ...accepted] }
-    const plan = planRecovery(facts, { fresh: start.fresh && this.#first, newRun: world.random.uuid() })
+    // A wish of the start is served once: a standby does not begin again what the leader before it began.
+    const wish = this.#first && (found.attempt?.begunAt ?? -1) < this.#bornAt
+    const plan = planRecovery(facts, {
+      fresh: start.fresh && wish,
+      newRun: world.random.uuid(),
+      restore: wish ? await this.#restoreRequest() : undefined,
+    })
     if (plan.type === 'ended') {
       world.logger.info(plan.message)
       return plan
@@ -80,18 +95,26 @@ export class TakeOver {
     await transactions?.observe(recorded)
     // Durable before it is obeyed: the next leader must not find the loss again.
     if (accepted.length > 0) await store.acceptLost(accepted)
-    await this.#begin(plan, {
+    const now = world.clock.now()
+    const record: AttemptRecord = {
       run: plan.run,
       attempt: plan.attempt,
       incarnation: this.#options.incarnation,
-      startedAt: world.clock.now(),
+      startedAt: now,
       fingerprint: graph.fingerprint,
       sinks: transactions?.records(recorded) ?? recorded,
-    })
+      begunAt: plan.run === facts.attempt?.run ? (facts.attempt.begunAt ?? 0) : now,
+    }
+    if (plan.type === 'finish') return this.#finishStop(plan, record)
+    const from = plan.type === 'start' ? plan.from : undefined
+    const own = await this.#finishCommits(plan, record)
+    const begun = from === undefined ? undefined : await this.#beginWith(from, plan, enumerators)
+    if (begun !== undefined || own !== plan.run) await store.startAttempt(record)
     const leases = (await transactions?.lease()) ?? new Map<string, readonly unknown[]>()
     // Two leaders whose initialisations interleave can be handed one identity: only the one that still leads goes on with it.
     await store.proveLeadership()
     this.#first = false
+    if (begun !== undefined) return { type: 'taken', plan, facts, leases, from, ...begun }
     const resumed = plan.type === 'resume' ? plan.checkpoint : undefined
     const restored =
       resumed === undefined
@@ -106,23 +129,87 @@ export class TakeOver {
         `attempt ${plan.attempt} resumes from checkpoint ${resumed.n}, completed ${Math.round(age / 1000)} s ago`,
       )
     }
-    return { type: 'taken', plan, facts, restored, splits, leases, base }
+    return { type: 'taken', plan, facts, restored, splits, leases, base, from }
   }
 
-  /** Attempt-started, and the commits that the latest checkpoint promised: in a fresh run too, under the old run's name. */
-  async #begin(plan: RunningPlan, record: AttemptRecord): Promise<void> {
+  async #restoreRequest(): Promise<RestoreRequest | undefined> {
+    const choice = this.#options.start.restoreFrom
+    if (choice?.type !== 'path') return choice
+    const { folders } = this.#options.storage
+    if (folders === undefined)
+      throw new MillraceError('MILLRACE_INTERNAL', `nothing here can open the snapshot '${choice.path}'`)
+    return { type: 'snapshot', checkpoint: await folders.open(choice.path) }
+  }
+
+  /**
+   * Finishes the commits that the latest checkpoint promised: in a new run too, under the old run's name. Resolves with the run that
+   * attempt-started names by then.
+   */
+  async #finishCommits(
+    { commitAgain }: Pick<RunningPlan, 'commitAgain'>,
+    record: AttemptRecord,
+    end?: JobRecord,
+  ): Promise<string | undefined> {
     const { store, world, committers, fault } = this.#options
-    if (plan.commitAgain === undefined) {
-      await store.startAttempt(record)
-      return
-    }
-    const { permit, checkpoint } = plan.commitAgain
+    if (commitAgain === undefined) return undefined
+    const { permit, checkpoint } = commitAgain
     world.logger.info(`finishing the commits of checkpoint ${checkpoint.n}`)
     await store.startAttempt({ ...record, run: checkpoint.run })
     await recoverAll(committers, permit, checkpoint.states, fault)
     fault?.('before-confirm')
-    await store.writeConfirmed(checkpoint.run, checkpoint.n)
-    if (plan.run !== checkpoint.run) await store.startAttempt(record)
+    if (end !== undefined) await this.#options.storage.folders?.finish(checkpoint)
+    await store.writeConfirmed(checkpoint.run, checkpoint.n, end)
+    return checkpoint.run
+  }
+
+  /** The last run was stopped with a savepoint, and all but the end of it was done. A run must not go on behind its savepoint by itself. */
+  async #finishStop(
+    plan: Extract<RecoveryPlan, { type: 'finish' }>,
+    record: AttemptRecord,
+  ): Promise<Extract<RecoveryPlan, { type: 'ended' }>> {
+    const { store, world, transactions } = this.#options
+    const path = plan.checkpoint.savepoint?.path as string
+    const end: JobRecord = { run: plan.run, status: 'FINISHED', at: world.clock.now(), savepoint: path }
+    if (plan.commitAgain === undefined) {
+      await store.startAttempt(record)
+      await this.#options.storage.folders?.finish(plan.checkpoint)
+      await store.writeConfirmed(plan.run, plan.checkpoint.n, end)
+    } else await this.#finishCommits(plan, record, end)
+    await transactions?.abortOpen({ proveLeadership: () => store.proveLeadership() })
+    const message = `the job had been stopped with savepoint ${path}; it is finished now`
+    world.logger.info(message)
+    return { type: 'ended', status: 'FINISHED', message }
+  }
+
+  /** Checkpoint 0 of a new run, with the state of `from`. Everything about it is checked before anything is written. */
+  async #beginWith(
+    from: CompletedCheckpoint,
+    plan: RunningPlan,
+    enumerators: SplitEnumerator<SourceSplit>[],
+  ): Promise<Pick<Taken, 'restored' | 'splits' | 'base'>> {
+    const { storage, graph, start, world } = this.#options
+    const name = nameOf(from, start)
+    const kept = storage.folders?.keep(from) ?? from
+    const copy = baseOf(kept, { run: plan.run, attempt: plan.attempt, now: world.clock.now() })
+    const restored = await loadState(copy, graph, storage, storage.codec, start.allowNonRestoredState, name)
+    const splits = await this.#splits(enumerators, copy)
+    const claimed = new Set(shapesOf(graph).map(({ uid }) => uid))
+    const isClaimed = ({ uid }: { readonly uid: string }): boolean => claimed.has(uid)
+    const old = { operators: copy.operators.filter(isClaimed), states: copy.states.filter(isClaimed) }
+    const known = new Set(old.states.map(({ uid }) => uid))
+    // Sources that the snapshot does not know begin where they were told to; that is resolved now and never again.
+    const added = sourceStates(graph, splits).filter(({ uid }) => !known.has(uid))
+    const shaped = new Set(old.operators.map(({ uid }) => uid))
+    const base: CompletedCheckpoint = {
+      ...copy,
+      operators: [...old.operators, ...shapesOf(graph).filter(({ uid }) => !shaped.has(uid))],
+      states: [...old.states, ...added],
+    }
+    await this.#writeZero(base)
+    world.logger.warn(
+      `attempt ${plan.attempt} begins a new run with the state of ${name}: whatever was written after it may be written again`,
+    )
+    return { restored, splits, base }
   }
 
   async #splits(
@@ -160,19 +247,8 @@ export class TakeOver {
     plan: RunningPlan,
     splits: ReadonlyMap<string, readonly SourceSplit[]>,
   ): Promise<CompletedCheckpoint> {
-    const { store, world, graph } = this.#options
-    const states: OperatorSubtaskState[] = []
-    for (const vertex of graph.vertices)
-      for (const { uid } of vertex.operators) {
-        const own = splits.get(uid)
-        if (own === undefined) continue
-        for (let subtask = 0; subtask < vertex.parallelism; subtask++)
-          states.push({
-            uid,
-            subtask,
-            splits: own.filter((_, index) => splitOwner(index, vertex.parallelism) === subtask),
-          })
-      }
+    const { world, graph } = this.#options
+    const states = sourceStates(graph, splits)
     const now = world.clock.now()
     const zero: CompletedCheckpoint = {
       format: CHECKPOINT_FORMAT,
@@ -187,11 +263,40 @@ export class TakeOver {
       confirmed: 0,
       stateBytes: 0,
     }
-    const outcome = await store.commitPoint(zero, [])
-    if (outcome.type !== 'written')
-      throw new MillraceError('MILLRACE_ATTEMPT_LOST', `could not write checkpoint 0: ${outcome.reason}`)
+    await this.#writeZero(zero)
     return zero
   }
+
+  async #writeZero(zero: CompletedCheckpoint): Promise<void> {
+    const outcome = await this.#options.store.commitPoint(zero, [])
+    if (outcome.type !== 'written')
+      throw new MillraceError('MILLRACE_ATTEMPT_LOST', `could not write checkpoint 0: ${outcome.reason}`)
+  }
+}
+
+/** A snapshot, for people. */
+function nameOf(from: CompletedCheckpoint, { restoreFrom }: StartOptions): string {
+  const what = `${from.kind === 'savepoint' ? 'savepoint' : 'checkpoint'}`
+  if (restoreFrom?.type === 'path') return `${what} ${restoreFrom.path}`
+  return `${what} ${from.n} of run ${from.run}`
+}
+
+/** Who reads which splits, from where, as a checkpoint says it. */
+function sourceStates(
+  graph: JobGraph,
+  splits: ReadonlyMap<string, readonly SourceSplit[]>,
+): OperatorSubtaskState[] {
+  return graph.vertices.flatMap((vertex) =>
+    vertex.operators.flatMap(({ uid }) => {
+      const own = splits.get(uid)
+      if (own === undefined) return []
+      return Array.from({ length: vertex.parallelism }, (_, subtask) => ({
+        uid,
+        subtask,
+        splits: own.filter((_split, index) => splitOwner(index, vertex.parallelism) === subtask),
+      }))
+    }),
+  )
 }
 
 /** Parallelism of every operator of the graph, as checkpoints store it. */

@@ -19,6 +19,14 @@ import type { TaskInput } from './task-input.ts'
 /** Steps before the loop lets IO have its turn. */
 const STEPS_PER_TURN = 1
 
+/** How a source takes a checkpoint. */
+export interface TriggerOptions {
+  /** All event time passes before it. */
+  readonly drain?: boolean | undefined
+  /** Epoch ms from which its barrier may overtake records; absent: never. */
+  readonly overtakeAt?: number | undefined
+}
+
 export interface TaskOptions {
   /** 'vertex/subtask', as in acknowledgements. */
   readonly id: string
@@ -80,10 +88,17 @@ export class Task {
   }
 
   /** Source tasks: take checkpoint n now. */
-  trigger(n: number, kind: CheckpointKind, thenStop: boolean): void {
+  trigger(
+    n: number,
+    kind: CheckpointKind,
+    thenStop: boolean,
+    { drain = false, overtakeAt }: TriggerOptions = {},
+  ): void {
     this.post(async () => {
-      if (thenStop && this.#options.input instanceof SourceInput) this.#options.input.stop()
-      await this.#options.checkpointer.checkpoint(n, kind)
+      const { input } = this.#options
+      if (drain && input instanceof SourceInput) await input.drain()
+      else if (thenStop && input instanceof SourceInput) input.stop()
+      await this.#options.checkpointer.checkpoint(n, kind, { overtakeAt })
     })
   }
 

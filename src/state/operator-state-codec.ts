@@ -1,6 +1,7 @@
 /** Operator state as bytes: structured values behind a version. */
 import type { OperatorStateSnapshot } from '../core/operators/stream-operator.ts'
 import { StateLostError } from '../errors.ts'
+import { IN_FLIGHT_CODEC } from './in-flight-codec.ts'
 import { StructuredValueReader } from './structured-reader.ts'
 import { StructuredValueWriter } from './structured-value.ts'
 
@@ -22,4 +23,11 @@ export function decodeOperatorState(bytes: Uint8Array, operator: string): Operat
       `operator state of '${operator}' has a form that this version cannot read`,
     )
   return value[1] as OperatorStateSnapshot
+}
+
+/** The forms in which all that is not keyed state is stored. */
+export const STATE_CODEC = {
+  encode: encodeOperatorState,
+  decode: decodeOperatorState,
+  inFlight: IN_FLIGHT_CODEC,
 }

@@ -108,6 +108,7 @@ export function wire(
         keyGroups: undefined,
         maxParallelism: 128,
         requestProcessingTime: (time) => options.requestProcessingTime?.(time),
+        post: (action) => void action(),
         fail: (error) => {
           throw error
         },

@@ -7,12 +7,13 @@ import type {
 import type { CoordinatorConfig } from '../../../src/checkpoint/coordinator.ts'
 import type { CommitPermit, Committer, GroupOffset } from '../../../src/core/connector.ts'
 import { MillraceError } from '../../../src/errors.ts'
-import { CheckpointDriver, commitAll, discardCheckpoint } from '../../../src/runtime/checkpoint-driver.ts'
+import { CheckpointDriver, discardCheckpoint } from '../../../src/runtime/checkpoint-driver.ts'
+import { commitAll } from '../../../src/runtime/output-commits.ts'
 import { MemoryCheckpointStore } from '../../../src/runtime/memory-checkpoint-store.ts'
 import { plainStorage } from '../../../src/runtime/state-storage.ts'
 import type { Task } from '../../../src/runtime/task.ts'
 import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
-import { decodeOperatorState, encodeOperatorState } from '../../../src/state/operator-state-codec.ts'
+import { STATE_CODEC } from '../../../src/state/operator-state-codec.ts'
 import { gate } from './chain-fixture.ts'
 import { VirtualWorld } from './virtual-world.ts'
 
@@ -91,7 +92,7 @@ beforeEach(() => {
 })
 
 async function driver(config: Partial<CoordinatorConfig> = {}): Promise<CheckpointDriver> {
-  const storage = plainStorage(blobs, { encode: encodeOperatorState, decode: decodeOperatorState })
+  const storage = plainStorage(blobs, STATE_CODEC)
   return new CheckpointDriver({
     run: 'r',
     attempt: 3,
@@ -415,7 +416,7 @@ describe('commits', () => {
   test('a discarded checkpoint is forgotten first, then its files go', async () => {
     const order: string[] = []
     const handle = await blobs.put('x', new Uint8Array(10))
-    const storage = plainStorage(blobs, { encode: encodeOperatorState, decode: decodeOperatorState })
+    const storage = plainStorage(blobs, STATE_CODEC)
     await discardCheckpoint(
       {
         run: 'r',

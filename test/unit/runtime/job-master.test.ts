@@ -14,7 +14,7 @@ import { MemoryCheckpointStore } from '../../../src/runtime/memory-checkpoint-st
 import { REAL_TIMERS, realWorld } from '../../../src/runtime/real-world.ts'
 import { plainStorage } from '../../../src/runtime/state-storage.ts'
 import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
-import { decodeOperatorState, encodeOperatorState } from '../../../src/state/operator-state-codec.ts'
+import { STATE_CODEC } from '../../../src/state/operator-state-codec.ts'
 import { RecordingExecutor } from '../api/recording-executor.ts'
 
 const SILENT: Logger = {
@@ -66,7 +66,7 @@ async function newMaster(election: Election): Promise<JobMaster> {
     {
       leadership: election,
       store: new MemoryCheckpointStore(blobs),
-      storage: plainStorage(blobs, { encode: encodeOperatorState, decode: decodeOperatorState }),
+      storage: plainStorage(blobs, STATE_CODEC),
       transactions: undefined,
       close: async () => undefined,
     },

@@ -7,9 +7,9 @@ import type {
 import type { JobGraph } from '../../../src/core/graph/job-graph.ts'
 import { loadState } from '../../../src/runtime/restore.ts'
 import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
-import { decodeOperatorState, encodeOperatorState } from '../../../src/state/operator-state-codec.ts'
+import { encodeOperatorState, STATE_CODEC } from '../../../src/state/operator-state-codec.ts'
 
-const codec = { encode: encodeOperatorState, decode: decodeOperatorState }
+const codec = STATE_CODEC
 let blobs: MemoryBlobStore
 
 beforeEach(() => {

@@ -7,7 +7,7 @@ import {
   type SubtaskCheckpointerOptions,
 } from '../../../src/runtime/subtask-checkpointer.ts'
 import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
-import { decodeOperatorState, encodeOperatorState } from '../../../src/state/operator-state-codec.ts'
+import { decodeOperatorState, STATE_CODEC } from '../../../src/state/operator-state-codec.ts'
 import { gate, RecordingOperator, vector, type Wired, wire } from './chain-fixture.ts'
 import { VirtualWorld } from './virtual-world.ts'
 
@@ -68,7 +68,7 @@ function checkpointer(
     driver: wired.driver,
     storage: {
       blobs: () => change.store ?? blobs,
-      codec: { encode: encodeOperatorState, decode: decodeOperatorState },
+      codec: STATE_CODEC,
       keepsState: change.keepsState ?? true,
       async: change.async ?? true,
     },

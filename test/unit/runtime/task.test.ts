@@ -8,7 +8,7 @@ import { SubtaskCheckpointer } from '../../../src/runtime/subtask-checkpointer.t
 import { Task } from '../../../src/runtime/task.ts'
 import type { TaskInput } from '../../../src/runtime/task-input.ts'
 import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
-import { decodeOperatorState, encodeOperatorState } from '../../../src/state/operator-state-codec.ts'
+import { STATE_CODEC } from '../../../src/state/operator-state-codec.ts'
 import { gate, QueueReader, RecordingOperator, vector, type Wired, wire } from './chain-fixture.ts'
 import { VirtualWorld } from './virtual-world.ts'
 
@@ -42,7 +42,7 @@ function build(
     driver: wired.driver,
     storage: {
       blobs: () => new MemoryBlobStore(),
-      codec: { encode: encodeOperatorState, decode: decodeOperatorState },
+      codec: STATE_CODEC,
       keepsState: true,
       async: true,
     },

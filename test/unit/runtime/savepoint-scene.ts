@@ -1,0 +1,137 @@
+/** Jobs of a keyed count that run in this process, with savepoints in a folder of the test. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { StreamExecutionEnvironment } from 'millrace'
+import { jobSettings } from '../../../src/config/job-settings.ts'
+import { settingsOfCode } from '../../../src/config/setting.ts'
+import { resolveConfig } from '../../../src/config.ts'
+import { buildJobGraph } from '../../../src/core/graph/job-graph-builder.ts'
+import type { RestoreChoice } from '../../../src/core/job-settings.ts'
+import type { Logger } from '../../../src/core/ports.ts'
+import { MetricRegistry } from '../../../src/metrics/metrics.ts'
+import { createMaster, withFolders } from '../../../src/runtime/deployment.ts'
+import type { JobMaster } from '../../../src/runtime/job-master.ts'
+import { LocalLeadership } from '../../../src/runtime/local-leadership.ts'
+import { MemoryCheckpointStore } from '../../../src/runtime/memory-checkpoint-store.ts'
+import { realWorld } from '../../../src/runtime/real-world.ts'
+import { plainStorage, type StateStorage } from '../../../src/runtime/state-storage.ts'
+import { JobDirectory } from '../../../src/state/job-directory.ts'
+import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
+import { STATE_CODEC } from '../../../src/state/operator-state-codec.ts'
+import { SavepointFolders } from '../../../src/state/savepoint-folders.ts'
+import { RecordingExecutor } from '../api/recording-executor.ts'
+
+export interface SceneJob {
+  readonly declare: (env: StreamExecutionEnvironment) => void
+  readonly config?: Readonly<Record<string, string | number | boolean>>
+  readonly restoreFrom?: RestoreChoice
+  readonly allowNonRestoredState?: boolean
+  readonly fresh?: boolean
+  readonly noSavepointDirectory?: boolean
+  readonly storage?: (storage: StateStorage) => StateStorage
+}
+
+/** What all starts of one job share: its store, its folders. */
+export class SavepointScene {
+  readonly folder: string
+  readonly logged: string[] = []
+  readonly #blobs = new MemoryBlobStore()
+  readonly store = new MemoryCheckpointStore(this.#blobs)
+  readonly #masters: JobMaster[] = []
+
+  private constructor(folder: string) {
+    this.folder = folder
+  }
+
+  static async open(): Promise<SavepointScene> {
+    return new SavepointScene(await mkdtemp(join(tmpdir(), 'millrace-savepoints-')))
+  }
+
+  get checkpoints(): string {
+    return join(this.folder, 'checkpoints')
+  }
+
+  get savepoints(): string {
+    return join(this.folder, 'savepoints')
+  }
+
+  /** Where checkpoints and savepoints go under these settings. */
+  #storage(config: ReturnType<typeof resolveConfig>): StateStorage {
+    const root = config.get('state.backend') === 'filesystem' ? this.checkpoints : undefined
+    const memoryThreshold = config.get('state.backend.fs.memory-threshold')
+    const folders = new SavepointFolders({ job: 'job', root, memoryThreshold })
+    if (root === undefined) return withFolders(plainStorage(this.#blobs, STATE_CODEC), folders)
+    const directory = new JobDirectory({ root, job: 'job', memoryThreshold })
+    return withFolders(
+      {
+        codec: STATE_CODEC,
+        get: (handle) => directory.get(handle),
+        discard: (handle) => directory.discard(handle),
+        discardMetadata: (run, n) => directory.discardMetadata(run, n),
+        begin: (run, attempt) => directory.begin(run, attempt),
+      },
+      folders,
+    )
+  }
+
+  async start(job: SceneJob): Promise<JobMaster> {
+    const executor = new RecordingExecutor()
+    const env = StreamExecutionEnvironment.getExecutionEnvironment({
+      ...(job.noSavepointDirectory === true ? {} : { 'state.savepoints.dir': this.savepoints }),
+      'state.checkpoints.dir': this.checkpoints,
+      'restart-strategy.type': 'none',
+      'execution.checkpointing.interval': '1 h',
+      ...job.config,
+    })
+    job.declare(env)
+    await env.executeAsync('job')
+    const config = resolveConfig(settingsOfCode(executor.last.settings.config))
+    const note =
+      (level: string) =>
+      (message: string): void =>
+        void this.logged.push(`${level} ${message}`)
+    const logger: Logger = {
+      debug: () => undefined,
+      info: note('info'),
+      warn: note('warn'),
+      error: note('error'),
+      child: () => logger,
+    }
+    const storage = this.#storage(config)
+    const master = createMaster(
+      {
+        leadership: new LocalLeadership(),
+        store: this.store,
+        storage: job.storage?.(storage) ?? storage,
+        transactions: undefined,
+        close: async () => undefined,
+      },
+      {
+        jobName: 'job',
+        graph: buildJobGraph(executor.last.graph, {
+          jobName: 'job',
+          defaultParallelism: 1,
+          maxParallelism: config.get('pipeline.max-parallelism'),
+        }),
+        settings: jobSettings(config),
+        world: realWorld(logger, new MetricRegistry()),
+        incarnation: 'worker',
+        start: {
+          fresh: job.fresh ?? false,
+          allowNonRestoredState: job.allowNonRestoredState ?? false,
+          acceptLostTransactions: [],
+          restoreFrom: job.restoreFrom,
+        },
+        fault: undefined,
+      },
+    )
+    this.#masters.push(master)
+    return master
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#masters.map((master) => master.cancel()))
+    await rm(this.folder, { recursive: true, force: true })
+  }
+}
