@@ -71,6 +71,18 @@ export const ERROR_CODES = {
     retriable: false,
     remedy: 'A function of the job threw; fix it, or catch the error inside it.',
   },
+  MILLRACE_ASYNC_TIMEOUT: {
+    fault: 'external',
+    retriable: true,
+    remedy:
+      'What asyncMap asks did not answer in time: raise timeoutMs, allow attempts with retry, or give an onTimeout that makes a result.',
+  },
+  MILLRACE_KEY_NOT_OWNED: {
+    fault: 'user',
+    retriable: false,
+    remedy:
+      'Use keyBy instead of reinterpretAsKeyedStream: the stream is not partitioned as keyBy would do it.',
+  },
   MILLRACE_INVALID_KEY: {
     fault: 'user',
     retriable: false,
@@ -113,6 +125,44 @@ export const ERROR_CODES = {
     retriable: false,
     remedy:
       'Declare the state with the kind and serde that the checkpoint holds, or give the new state another name.',
+  },
+  MILLRACE_REDIS_UNAVAILABLE: {
+    fault: 'external',
+    retriable: true,
+    remedy:
+      'Check that the Redis server of state.backend.redis.url runs, is reachable and is the primary; the message has its own words.',
+  },
+  MILLRACE_REDIS_FULL: {
+    fault: 'external',
+    retriable: true,
+    remedy: 'Raise maxmemory of the Redis server, or give it more room; no state was lost.',
+  },
+  MILLRACE_REDIS_REFUSED: {
+    fault: 'user',
+    retriable: false,
+    remedy: 'Change the Redis server, its user or state.backend.redis.* as the message says.',
+  },
+  MILLRACE_REDIS_NOT_DURABLE: {
+    fault: 'external',
+    retriable: true,
+    remedy:
+      'The write is not as safe as state.backend.redis.persistence asks; check the disk and the replicas of the Redis server.',
+  },
+  MILLRACE_REDIS_WRITES_LOST: {
+    fault: 'external',
+    retriable: true,
+    remedy:
+      'The Redis server forgot writes after the last checkpoint (a restart, or a replica that lagged took over); the job resumes from that checkpoint.',
+  },
+  MILLRACE_CHECKPOINT_MISSING: {
+    fault: 'user',
+    retriable: false,
+    remedy: 'See which checkpoints there are: millrace checkpoints list JOB',
+  },
+  MILLRACE_SAVEPOINT_DIRECTORY: {
+    fault: 'user',
+    retriable: false,
+    remedy: 'Name a folder for the savepoint, or set state.savepoints.dir.',
   },
   MILLRACE_CHECKPOINT_STORAGE: {
     fault: 'external',
@@ -229,7 +279,8 @@ export const ERROR_CODES = {
   MILLRACE_COMMAND_UNANSWERED: {
     fault: 'external',
     retriable: true,
-    remedy: "Look at the job's log; when its leader is hung, stop that process: another worker takes over, or the next start resumes.",
+    remedy:
+      "Look at the job's log; when its leader is hung, stop that process: another worker takes over, or the next start resumes.",
   },
   MILLRACE_CHECKPOINTING_REQUIRED: {
     fault: 'user',

@@ -26,12 +26,25 @@ export {
   KeyedBroadcastConnectedStream,
   KeyedConnectedStreams,
   KeyedStream,
+  type OperatorStream,
   SingleOutputStreamOperator,
   WindowedStream,
 } from './api/data-stream.ts'
 export { DataStreamSink } from './api/data-stream-sink.ts'
 export { type StateBackendName, StreamExecutionEnvironment } from './api/environment.ts'
+export type { IntervalJoin, IntervalJoined } from './api/interval-join.ts'
 export type { JobClient, JobExecutionResult } from './api/job-client.ts'
+export type {
+  CoGroupedKeys,
+  CoGroupedStreams,
+  JoinedKeys,
+  JoinedStreams,
+  JoinKey,
+  WindowedCoGroup,
+  WindowedJoin,
+} from './api/joined-streams.ts'
+export type { OpenStream, StreamOf } from './api/open-stream.ts'
+export { reinterpretAsKeyedStream } from './api/reinterpreted-stream.ts'
 export { type ExponentialDelayOptions, RestartStrategies } from './api/restart-strategies.ts'
 export type { ConfigValue } from './api/settings.ts'
 export type { WindowReduce } from './api/window-specs.ts'
@@ -90,7 +103,18 @@ export {
   type RichFunction,
   type RuntimeContext,
 } from './core/functions.ts'
+export type {
+  AsyncContext,
+  AsyncMapFunction,
+  AsyncMapOptions,
+  AsyncRetry,
+} from './core/operators/async-settings.ts'
 export type { CoFlatMapFunction, CoMapFunction } from './core/operators/co-process.ts'
+export {
+  type ProcessJoin,
+  type ProcessJoinContext,
+  ProcessJoinFunction,
+} from './core/operators/join-context.ts'
 export { OutputTag } from './core/output-tag.ts'
 export type { RestartStrategyConfig } from './core/restart-strategy-config.ts'
 // State.
@@ -143,6 +167,12 @@ export {
   TimeEvictor,
   type TimestampedValue,
 } from './core/windows/evictors.ts'
+export type {
+  CoGroupFunction,
+  FlatJoinFunction,
+  JoinFunction,
+  TaggedElement,
+} from './core/windows/joined-windows.ts'
 export {
   EventTimeSessionWindows,
   ProcessingTimeSessionWindows,

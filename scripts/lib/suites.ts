@@ -1,13 +1,16 @@
 /**
  * Runs the suites one after another and adds up their results.
  * `scripts/test [suite…]` runs only the named ones. A suite that finds no test fails: a suite that tests nothing must not look green.
+ * What the suites say that they tried is printed as a table; `--write-reliability` writes it into docs/reliability.md if nothing failed.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { RELIABILITY_LOG_VARIABLE } from '../../test/reliability-log.ts'
+import { RELIABILITY_PAGE, readEntries, rowsOf, tableOf, updatedPage } from './reliability-page.ts'
 import { type ServiceName, type Services, startServices } from './services.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
@@ -157,6 +160,20 @@ function printResults(results: readonly Result[]): void {
     )
 }
 
+/** Prints what was tried; writes it into the page if that is asked for and everything passed. */
+function reportReliability(log: string, write: boolean, passed: boolean): void {
+  const entries = readEntries(log)
+  if (entries.length > 0) console.log(`\nwhat was tried\n${tableOf(rowsOf(entries))}`)
+  if (!write) return
+  if (!passed || entries.length === 0) {
+    console.error(`${RELIABILITY_PAGE} stays as it is: ${passed ? 'nothing was tried' : 'a suite failed'}`)
+    return
+  }
+  const path = join(ROOT, RELIABILITY_PAGE)
+  writeFileSync(path, updatedPage(readFileSync(path, 'utf8'), entries))
+  console.log(`wrote ${RELIABILITY_PAGE}`)
+}
+
 /** Ends the suite that runs; the services are stopped on the way out. */
 function interrupt(signal: NodeJS.Signals): void {
   interrupted = true
@@ -164,7 +181,10 @@ function interrupt(signal: NodeJS.Signals): void {
 }
 
 async function main(): Promise<void> {
-  const { positionals } = parseArgs({ allowPositionals: true })
+  const { positionals, values: flags } = parseArgs({
+    allowPositionals: true,
+    options: { 'write-reliability': { type: 'boolean', default: false } },
+  })
   const unknown = positionals.filter((name) => !SUITES.some((suite) => suite.name === name))
   if (unknown.length > 0) {
     console.error(
@@ -177,6 +197,8 @@ async function main(): Promise<void> {
   process.once('SIGINT', () => interrupt('SIGINT'))
   process.once('SIGTERM', () => interrupt('SIGTERM'))
   const results: Result[] = []
+  const logFolder = await mkdtemp(join(tmpdir(), 'millrace-tried-'))
+  const log = join(logFolder, 'tried.jsonl')
   try {
     for (const suite of chosen) {
       if (interrupted) break
@@ -185,7 +207,7 @@ async function main(): Promise<void> {
         const wanted: ServiceName[] = ['kafka', 'redis', 'registry']
         services = await startServices(wanted, (line) => console.log(line))
       }
-      results.push(await runSuite(suite, services?.env ?? {}))
+      results.push(await runSuite(suite, { ...services?.env, [RELIABILITY_LOG_VARIABLE]: log }))
     }
   } catch (error) {
     console.error(error)
@@ -195,6 +217,14 @@ async function main(): Promise<void> {
   }
   if (interrupted) results.push({ name: 'interrupted', passed: 0, failed: 1, skipped: 0, seconds: 0 })
   const sum = (field: 'passed' | 'failed') => results.reduce((total, result) => total + result[field], 0)
+  try {
+    reportReliability(log, flags['write-reliability'], sum('failed') === 0)
+  } catch (error) {
+    console.error(error)
+    results.push({ name: 'reliability', passed: 0, failed: 1, skipped: 0, seconds: 0 })
+  } finally {
+    await rm(logFolder, { recursive: true, force: true })
+  }
   printResults(results)
   console.log(`${sum('passed')} passed, ${sum('failed')} failed`)
   process.exitCode = sum('failed') === 0 && sum('passed') > 0 ? 0 : 1

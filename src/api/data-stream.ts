@@ -7,6 +7,7 @@
  *       │ └── SingleOutputStreamOperator ◀── map, process, reduce, …
  *       ├──connect──▶ ConnectedStreams ──keyBy──▶ KeyedConnectedStreams
  *       ├──broadcast(descriptor)──▶ BroadcastStream
+ *       ├──join, coGroup──▶ JoinedStreams, CoGroupedStreams (KeyedStream ──intervalJoin──▶ IntervalJoin): joined-streams.ts, interval-join.ts
  *       └──sinkTo, print──▶ DataStreamSink
  *
  * The types refer to each other, and imports must not run in circles: so they share this file. What the methods add is in operator-specs.ts.
@@ -25,6 +26,7 @@ import type {
 } from '../core/functions.ts'
 import { graphError } from '../core/graph/graph-checks.ts'
 import type { Parallelism, Partitioner, StreamNode } from '../core/graph/stream-graph.ts'
+import type { AsyncMapFunction, AsyncMapOptions } from '../core/operators/async-settings.ts'
 import type { BroadcastProcessFunctionLike } from '../core/operators/broadcast.ts'
 import type { CoFlatMapFunction, CoMapFunction } from '../core/operators/co-process.ts'
 import type { FieldAggregateKind } from '../core/operators/field-aggregate.ts'
@@ -44,13 +46,17 @@ import type {
   ProcessWindow,
   WindowFunction,
 } from '../core/windows/window-function.ts'
+import * as asynchronous from './async-map.ts'
 import { BroadcastStream } from './broadcast-stream.ts'
 import { builtInConnectors } from './built-in-connectors.ts'
 import { collectedValues, firstValues } from './collected-values.ts'
 import { DataStreamSink } from './data-stream-sink.ts'
 import type { OperatorSpec, StreamContext, StreamInput } from './graph-builder.ts'
+import { IntervalJoin } from './interval-join.ts'
+import { CoGroupedStreams, JoinedStreams } from './joined-streams.ts'
 import type { FieldArgument, KeyMatch, Numeric, Ordered, WidenedKey } from './key-typing.ts'
 import * as settings from './node-settings.ts'
+import type { OpenStream, StreamPair } from './open-stream.ts'
 import * as specs from './operator-specs.ts'
 import { type WindowReduce, WindowSettings } from './window-specs.ts'
 
@@ -59,6 +65,11 @@ const COLLECT_ROOM = 100_000
 
 /** The key of all values where there are no keys. */
 const ONE_KEY = (): number => 0
+
+/** The streams that joins end in. */
+export interface OperatorStream extends OpenStream {
+  readonly stream: SingleOutputStreamOperator<this['element']>
+}
 
 /** A stream of `T`: the output of one operator, or a union of several. */
 export class DataStream<T> {
@@ -100,6 +111,18 @@ export class DataStream<T> {
     return this.transform(specs.flatMap(f))
   }
 
+  /**
+   * One value in, one out, many at a time: for lookups and requests to the outside. Results are in order unless `ordered: false`. A
+   * checkpoint does not wait for requests in flight: their records are part of it, and are asked for again after a restore.
+   * @example orders.asyncMap(async (order, { signal }) => ({ ...order, user: await findUser(order.userId, signal) }), { capacity: 50, timeoutMs: 5_000 })
+   */
+  asyncMap<R, F = never>(
+    f: AsyncMapFunction<T, R>,
+    options: AsyncMapOptions<T, NoInfer<R>, F> = {},
+  ): SingleOutputStreamOperator<Awaited<R | F>> {
+    return this.transform(asynchronous.asyncMap(f, options))
+  }
+
   /** Any number out, side outputs, the record's timestamp. Timers and keyed state need `keyBy` first. */
   process<R>(f: ProcessFunction<T, R> & { readonly onTimer?: never }): SingleOutputStreamOperator<R> {
     return this.transform(specs.process(f))
@@ -138,6 +161,19 @@ export class DataStream<T> {
     return other instanceof BroadcastStream
       ? new BroadcastConnectedStream(this, other)
       : new ConnectedStreams(this, other)
+  }
+
+  /**
+   * Pairs of values of both streams that have one key and lie in one window.
+   * @example orders.join(payments).where(o => o.id).equalTo(p => p.order).window(TumblingEventTimeWindows.of(60_000)).apply((o, p) => [o, p])
+   */
+  join<U>(other: DataStream<U>): JoinedStreams<T, U, OperatorStream> {
+    return new JoinedStreams(this.pairedWith(other))
+  }
+
+  /** The values of both streams that have one key and lie in one window, as two lists: one may be empty. */
+  coGroup<U>(other: DataStream<U>): CoGroupedStreams<T, U, OperatorStream> {
+    return new CoGroupedStreams(this.pairedWith(other))
   }
 
   /** Every subtask of the next operator gets every value. */
@@ -237,6 +273,18 @@ export class DataStream<T> {
   /** @internal Adds an operator behind this stream. */
   protected transform<R>(spec: OperatorSpec): SingleOutputStreamOperator<R> {
     return new SingleOutputStreamOperator(this.context, this.context.graph.addOperator(spec, [this.inputs]))
+  }
+
+  /** @internal Both streams as the inputs of an operator that says how they are keyed. */
+  protected pairedWith(other: DataStream<any>): StreamPair<OperatorStream> {
+    const { context } = this
+    return {
+      add: (spec, [key1, key2]) =>
+        new SingleOutputStreamOperator(
+          context,
+          context.graph.addOperator(spec, [this.keyBy(key1).inputs, other.keyBy(key2).inputs]),
+        ),
+    }
   }
 
   /** @internal */
@@ -366,6 +414,21 @@ export class KeyedStream<T, K extends Key> extends DataStream<T> {
     return slide === undefined
       ? windows.trigger(PurgingTrigger.of(CountTrigger.of(size)))
       : windows.evictor(CountEvictor.of(size)).trigger(CountTrigger.of(slide))
+  }
+
+  /**
+   * Pairs of values of both streams that have one key and whose times are close to each other.
+   * @example orders.keyBy(o => o.id).intervalJoin(payments.keyBy(p => p.order)).between(-5_000, 60_000).process(new Paid())
+   */
+  intervalJoin<U, UK extends WidenedKey<K>>(other: KeyedStream<U, UK>): IntervalJoin<T, U, OperatorStream> {
+    const { context, inputs } = this
+    return new IntervalJoin<T, U, OperatorStream>(
+      {
+        add: (spec) =>
+          new SingleOutputStreamOperator(context, context.graph.addOperator(spec, [inputs, other.inputs])),
+      },
+      [this.keyOf, other.keyOf],
+    )
   }
 
   /** @internal Adds an operator behind this stream that only has one subtask. */

@@ -23,11 +23,12 @@ export interface JobClient {
   /** Stops the job without a last checkpoint. Resolves when it is CANCELED. */
   cancel(): Promise<void>
   /**
-   * Takes a savepoint and ends the job at it. `drain` fires all event-time timers and windows first, as at the end of input.
-   * Resolves with the savepoint's path, once all output up to it is committed.
+   * Takes a savepoint and ends the job at it: FINISHED. `path` is the folder in which the savepoint's own folder is made;
+   * `state.savepoints.dir` without it. `drain` fires all event-time timers and windows first, as at the end of input.
+   * Resolves with the savepoint's path, once all output up to it is committed and the job has ended. If it fails the job goes on.
    */
   stopWithSavepoint(path?: string, options?: { readonly drain?: boolean }): Promise<string>
-  /** Takes a savepoint; the job goes on. Resolves with its path. */
+  /** Takes a savepoint; the job goes on. Resolves with its path, once all output up to it is committed. */
   triggerSavepoint(path?: string): Promise<string>
   /** Takes a checkpoint now. Resolves with its id once it is complete. */
   triggerCheckpoint(): Promise<number>

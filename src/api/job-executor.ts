@@ -26,9 +26,13 @@ export interface JobExecutor {
 
 let loadExecutor: (() => Promise<JobExecutor>) | undefined
 
-/** Says where jobs run; called when the first one is executed. The last registration wins. */
-export function registerJobExecutor(load: () => Promise<JobExecutor>): void {
+/** Says where jobs run; called when the first one is executed. The last registration wins; the one before it is returned. */
+export function registerJobExecutor(
+  load: () => Promise<JobExecutor>,
+): (() => Promise<JobExecutor>) | undefined {
+  const before = loadExecutor
   loadExecutor = load
+  return before
 }
 
 /** Hands a job over. */

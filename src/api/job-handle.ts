@@ -10,6 +10,9 @@ export interface RunningJob {
   cancel(): Promise<void>
   /** Waits until the job runs. Resolves with the checkpoint's id once its output is committed. */
   triggerCheckpoint(): Promise<number>
+  /** Waits until the job runs. Resolves with the savepoint's folder. Absent where savepoints have nowhere to go. */
+  triggerSavepoint?(directory?: string): Promise<string>
+  stopWithSavepoint?(directory?: string, options?: { readonly drain?: boolean }): Promise<string>
 }
 
 /** How a job ended. */
@@ -34,16 +37,6 @@ export function runningClient(
   const startedAt = clock.now()
   // Whoever never asks for the result must not bring the process down; the failure was reported.
   ended.catch(() => undefined)
-  const later = async (what: string): Promise<never> => {
-    throw new MillraceError(
-      'MILLRACE_CHECKPOINT_FAILED',
-      `${what} needs savepoints, which this version does not write yet`,
-      {
-        remedy: 'Stop the job with SIGTERM: it takes a last checkpoint and resumes from it.',
-        retriable: false,
-      },
-    )
-  }
   return {
     getJobID: () => id,
     getJobStatus: async () => job.status,
@@ -51,8 +44,16 @@ export function runningClient(
       await job.cancel()
       await ended
     },
-    stopWithSavepoint: () => later('stopWithSavepoint'),
-    triggerSavepoint: () => later('triggerSavepoint'),
+    stopWithSavepoint: async (path, options) => {
+      if (job.stopWithSavepoint === undefined) throw noSavepoints(name)
+      const savepoint = await job.stopWithSavepoint(path, options)
+      await ended
+      return savepoint
+    },
+    triggerSavepoint: async (path) => {
+      if (job.triggerSavepoint === undefined) throw noSavepoints(name)
+      return job.triggerSavepoint(path)
+    },
     triggerCheckpoint: () => job.triggerCheckpoint(),
     getJobExecutionResult: async () => {
       const end = await ended
@@ -86,6 +87,12 @@ function resultOf({ id, name }: JobIdentity, end: EndedJob, runtimeMs: number): 
     getJobStatus: () => JobStatus[end.status],
     getNetRuntime: () => runtimeMs,
   }
+}
+
+function noSavepoints(name: string): MillraceError {
+  return new MillraceError('MILLRACE_CHECKPOINT_FAILED', `job '${name}' runs where no savepoint can be written`, {
+    retriable: false,
+  })
 }
 
 function failureOf(name: string, cause: unknown): JobFailedError {

@@ -29,8 +29,10 @@ export interface LaunchSettings {
   readonly acceptLostTransactions: readonly string[]
   /** Drop state that no operator of the graph claims. */
   readonly allowNonRestoredState: boolean
-  /** Checkpoint or savepoint to start from, instead of the latest checkpoint. */
-  readonly restoreFrom?: string
+  /** Savepoint or retained checkpoint to begin a new run with: its folder. */
+  readonly fromSavepoint?: string
+  /** `latest`, a checkpoint's number, or its folder. */
+  readonly fromCheckpoint?: string
   /** Must be called for every `execute` and `executeAsync`, before anything is started, in a dry run too. */
   readonly onJobSubmitted?: (jobName: string) => void
   /** Must be called once for every job that was submitted and started, before its promise settles. */

@@ -5,9 +5,10 @@ import type { OutputTag } from '../core/output-tag.ts'
 import type { AggregateFunction, Key, ReduceFunction } from '../core/state.ts'
 import type { WindowOperatorSpec } from '../core/windows/base-window-operator.ts'
 import type { Evictor } from '../core/windows/evictors.ts'
+import { CO_GROUP, JOIN, joinedWindowOperator } from '../core/windows/joined-windows.ts'
 import type { Trigger } from '../core/windows/trigger.ts'
 import type { WindowAssigner } from '../core/windows/window-assigner.ts'
-import { type AnyWindowFunction, WINDOW_CALLS } from '../core/windows/window-function.ts'
+import { type AnyWindowFunction, WINDOW_CALLS, type WindowCall } from '../core/windows/window-function.ts'
 import { windowOperator } from '../core/windows/window-operator.ts'
 import { GraphError } from '../errors.ts'
 import type { OperatorSpec } from './graph-builder.ts'
@@ -93,6 +94,23 @@ export class WindowSettings {
     return this.spec('apply', { kind: 'list' }, fn, 'apply')
   }
 
+  /** Windows of two inputs; `keyOf` are the keys of their records, this builder's key selector that of tagged ones. */
+  joined(
+    kind: 'join' | 'coGroup',
+    fn: unknown,
+    keyOf: readonly [KeySelector<any, Key>, KeySelector<any, Key>],
+  ): OperatorSpec {
+    checkCallable('apply', fn, [kind])
+    const spec = this.operatorSpec('apply', { kind: 'list' }, fn, kind === 'join' ? JOIN : CO_GROUP)
+    return {
+      operatorKind: kind === 'join' ? 'window-join' : 'window-co-group',
+      name: `${kind}(${this.assigner})`,
+      factory: joinedWindowOperator(spec, keyOf),
+      keyOf,
+      stateful: true,
+    }
+  }
+
   private spec(
     method: string,
     contents: WindowOperatorSpec['contents'],
@@ -100,7 +118,24 @@ export class WindowSettings {
     kind: 'process' | 'apply',
   ): OperatorSpec {
     if (fn !== undefined) checkCallable(method, fn, [kind])
-    const spec: WindowOperatorSpec = {
+    const call = WINDOW_CALLS[this.keyed ? kind : (`${kind}All` as const)]
+    const spec = this.operatorSpec(method, contents, fn, call)
+    return {
+      operatorKind: 'window',
+      name: `${method}(${this.assigner})`,
+      factory: windowOperator(spec, this.keyOf),
+      keyOf: [this.keyOf],
+      stateful: true,
+    }
+  }
+
+  private operatorSpec(
+    method: string,
+    contents: WindowOperatorSpec['contents'],
+    fn: unknown,
+    call: WindowCall,
+  ): WindowOperatorSpec {
+    return {
       assigner: this.assigner,
       trigger: this.trigger,
       evictor: this.evictor,
@@ -108,15 +143,8 @@ export class WindowSettings {
       lateTag: this.lateTag,
       contents,
       fn: fn as AnyWindowFunction | undefined,
-      call: WINDOW_CALLS[this.keyed ? kind : (`${kind}All` as const)],
+      call,
       method,
-    }
-    return {
-      operatorKind: 'window',
-      name: `${method}(${this.assigner})`,
-      factory: windowOperator(spec, this.keyOf),
-      keyOf: [this.keyOf],
-      stateful: true,
     }
   }
 }

@@ -23,6 +23,17 @@ export type StateHandle =
       readonly size: number
       readonly crc32: number
     }
+  /**
+   * A file below a folder that belongs to a person: of a savepoint, or of a checkpoint that a run was started from. Never deleted.
+   * `folder` is absolute as every worker sees it, `path` relative to it, with '/'.
+   */
+  | {
+      readonly kind: 'kept'
+      readonly folder: string
+      readonly path: string
+      readonly size: number
+      readonly crc32: number
+    }
 
 /** Stores the blobs of one checkpoint. */
 export interface BlobStore {

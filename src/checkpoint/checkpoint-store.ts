@@ -26,6 +26,8 @@ export interface AttemptRecord {
   readonly startedAt: number
   readonly fingerprint: string
   readonly sinks: readonly SinkRecord[]
+  /** When the run began, epoch ms. Absent in records of the first release. */
+  readonly begunAt?: number
 }
 
 /** How a run ended, or that it is suspended. Absence = it is running, or was killed. */
@@ -34,6 +36,8 @@ export interface JobRecord {
   readonly status: 'FINISHED' | 'CANCELED' | 'FAILED' | 'SUSPENDED'
   readonly at: number
   readonly reason?: string
+  /** The savepoint with which it was stopped. */
+  readonly savepoint?: string
 }
 
 /** All that a new leader knows. */

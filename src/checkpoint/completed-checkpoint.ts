@@ -16,6 +16,8 @@ export interface OperatorSubtaskState {
   readonly keyed?: KeyedStateHandle
   /** Operator state by name, encoded by the state codec. */
   readonly operator?: StateHandle
+  /** Records in the channels before the operator when an unaligned checkpoint was taken. */
+  readonly inFlight?: StateHandle
   /** Sources: positions of all splits, JSON-safe. */
   readonly splits?: readonly unknown[]
   /** Sinks: prepared and undecided committables, in order, JSON-safe. */
@@ -47,6 +49,16 @@ export interface CompletedCheckpoint {
   readonly confirmed: number
   /** Bytes of all handles, for people. */
   readonly stateBytes: number
+  /** A savepoint: its folder, and whether the run was to end with it (protocol §4.6). */
+  readonly savepoint?: SavepointNote
+}
+
+/** What a completed checkpoint knows of the savepoint that it is. */
+export interface SavepointNote {
+  readonly path: string
+  readonly stop: boolean
+  /** All event time had passed before it: windows and timers fired as at the end of input. */
+  readonly drained: boolean
 }
 
 /** JSON text of a checkpoint. */
@@ -117,6 +129,7 @@ export function handlesOf(checkpoint: Pick<CompletedCheckpoint, 'states'>): Stat
   for (const state of checkpoint.states) {
     if (state.keyed !== undefined) handles.push(...blobsOf(state.keyed))
     if (state.operator !== undefined) handles.push(state.operator)
+    if (state.inFlight !== undefined) handles.push(state.inFlight)
   }
   return handles
 }

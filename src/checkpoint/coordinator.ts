@@ -22,6 +22,7 @@ import type { OperatorSubtaskState } from './completed-checkpoint.ts'
 import { CheckpointFailureManager, type CheckpointFailureReason } from './failure-manager.ts'
 import { PendingCheckpoint } from './pending-checkpoint.ts'
 import { CheckpointRequestDecider } from './request-decider.ts'
+import { RetainedCheckpoints } from './retained-checkpoints.ts'
 
 export interface CoordinatorConfig {
   /** Milliseconds between two periodic triggers; undefined = none. */
@@ -39,6 +40,8 @@ export interface CoordinatorConfig {
   readonly confirmed: number
   /** Completed checkpoints that are still stored, oldest first, `restored` included. */
   readonly retained: readonly number[]
+  /** Those of them that are savepoints. */
+  readonly savepoints?: readonly number[]
 }
 
 export type CoordinatorTimer = 'interval' | 'pause' | `timeout:${number}`
@@ -148,7 +151,7 @@ export class CheckpointCoordinator {
   /** What the commit point that is being written confirms. Commits that end meanwhile ride in the next one. */
   #riding = -1
   #confirmed: number
-  readonly #retained: number[]
+  readonly #retained: RetainedCheckpoints
   #latest: number
   #nextIntervalAt = 0
   #ended = false
@@ -160,13 +163,18 @@ export class CheckpointCoordinator {
     this.#next = Math.max(config.restored, ...config.retained) + 1
     this.#committedUpTo = config.confirmed
     this.#confirmed = config.confirmed
-    this.#retained = [...config.retained]
+    this.#retained = new RetainedCheckpoints(config.numRetained, config.retained, config.savepoints)
     this.#latest = config.restored
   }
 
   /** Id of the latest completed checkpoint. */
   get latest(): number {
     return this.#latest
+  }
+
+  /** Who waits for a checkpoint in flight; the one that asked for it first. */
+  requestersOf(n: number): readonly string[] {
+    return this.#pending.find((p) => p.n === n)?.requests ?? []
   }
 
   /** What is in flight, for people. */
@@ -307,7 +315,7 @@ export class CheckpointCoordinator {
     // Late acknowledgements of aborted or subsumed checkpoints are normal: their prepared output lives on in the next one.
     const pending = this.#pending.find((p) => p.n === n)
     // A repeated one of a completed checkpoint names what that checkpoint needs.
-    if (pending === undefined) return this.#retained.includes(n) ? [] : [{ type: 'DiscardStates', states }]
+    if (pending === undefined) return this.#retained.has(n) ? [] : [{ type: 'DiscardStates', states }]
     return pending.acknowledge(subtask, states) ? this.#nextCommitPoint(now) : []
   }
 
@@ -360,7 +368,8 @@ export class CheckpointCoordinator {
     ]
     if (pending.states.length > 0) effects.push({ type: 'DiscardStates', states: pending.states })
     effects.push(...this.#refuse(pending.requests, `checkpoint ${n} ${reason}: ${detail}`))
-    if (this.#failures.failed(reason)) {
+    // A savepoint that fails fails its owner's request; the job is as well as before.
+    if (pending.kind !== 'savepoint' && this.#failures.failed(reason)) {
       effects.push(
         ...this.#end({
           type: 'FailAttempt',
@@ -392,7 +401,10 @@ export class CheckpointCoordinator {
     this.#pending = this.#pending.filter((p) => p !== pending)
     const before = this.#latest
     this.#latest = n
-    this.#retained.push(n)
+    this.#retained.add(n, pending.kind)
+    // Until a checkpoint of the job's own follows, a restart needs files that belong to somebody else.
+    if (pending.kind === 'savepoint' && this.#config.intervalMs !== undefined && !this.#stopping.has(n))
+      this.#decider.periodic()
     this.#decider.ended(now)
     this.#failures.completed()
     const effects: CoordinatorEffect[] = this.#nowConfirmed(this.#riding)
@@ -473,14 +485,8 @@ export class CheckpointCoordinator {
       this.#ended = true
       effects.push(...this.#refuse(this.#queued(), `the job stopped at checkpoint ${id}`))
     }
-    // Older ones go only after a newer one is complete and confirmed.
-    while (this.#retained.length > this.#config.numRetained) {
-      const oldest = this.#retained[0] as number
-      const survivors = this.#retained.slice(1)
-      if (!survivors.some((kept) => kept <= this.#confirmed)) break
-      this.#retained.shift()
-      effects.push({ type: 'Discard', n: oldest })
-    }
+    for (const unneeded of this.#retained.takeUnneeded(this.#confirmed))
+      effects.push({ type: 'Discard', n: unneeded })
     return effects
   }
 }

@@ -20,7 +20,8 @@ export interface KeyedSnapshotTarget {
 export interface SelfStoringState extends FrozenKeyedState {
   /**
    * Stores what the checkpoint needs beyond earlier ones. Resolves when it is durable; undefined = there is no state.
-   * When it rejects, what changed since the last stored snapshot goes into the next one.
+   * When it rejects, or is never called (a savepoint takes the images of `materialize` instead), what changed since the last stored snapshot
+   * goes into the next one.
    */
   store(target: KeyedSnapshotTarget): Promise<KeyedStateHandle | undefined>
 }

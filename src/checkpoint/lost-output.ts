@@ -27,15 +27,21 @@ export function lostOutput(losses: readonly MillraceError[]): MillraceError {
   const names = losses.flatMap(({ details }) => (details['lost'] ?? []) as readonly string[])
   const [first] = losses as [MillraceError]
   const flags = names.map((name) => `--accept-lost-transaction ${name}`).join(' ')
+  const messages = losses.flatMap(messagesOf)
   return new MillraceError(
     'MILLRACE_TRANSACTION_LOST',
-    losses.length === 1
+    messages.length === 1
       ? first.message
-      : `output of ${names.length} transactions is lost:\n${losses.map(({ message }) => `  ${message}`).join('\n')}`,
+      : `output of ${names.length} transactions is lost:\n${messages.map((message) => `  ${message}`).join('\n')}`,
     {
       cause: first.cause,
-      details: losses.length === 1 ? first.details : { lost: names },
+      details: messages.length === 1 ? first.details : { lost: names, messages },
       remedy: `Start the job with ${flags} to go on without these records, or restore an older checkpoint.`,
     },
   )
+}
+
+/** A loss that was put together before is taken apart again. */
+function messagesOf({ message, details }: MillraceError): readonly string[] {
+  return (details['messages'] as readonly string[] | undefined) ?? [message]
 }

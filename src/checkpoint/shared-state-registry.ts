@@ -5,10 +5,11 @@
 import type { StateHandle } from './checkpoint-storage.ts'
 import { type CompletedCheckpoint, handlesOf } from './completed-checkpoint.ts'
 
-/** What a handle deletes, as a name; undefined: nothing, its bytes are in the metadata. */
+/** What a handle deletes, as a name; undefined: nothing, its bytes are in the metadata or belong to a person. */
 export function storedName(handle: StateHandle): string | undefined {
   switch (handle.kind) {
     case 'inline':
+    case 'kept':
       return undefined
     case 'file':
       return `file:${handle.path}`

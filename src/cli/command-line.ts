@@ -3,12 +3,14 @@ import { readFileSync } from 'node:fs'
 import { nearestName } from '../config/nearest-name.ts'
 import { formatError } from '../core/error-report.ts'
 import { type ArgumentSpec, optionHelp, readArguments, usageError } from './arguments.ts'
+import { checkpoints } from './checkpoints.ts'
 import { events } from './events.ts'
 import { info } from './info.ts'
 import { type JobVerb, jobVerb } from './job-command.ts'
 import { exitCodeOf } from './job-watch.ts'
 import { list } from './list.ts'
 import { type RunContext, run } from './run.ts'
+import { state } from './state.ts'
 import { transactions } from './transactions.ts'
 
 /** A command that the running job answers. */
@@ -27,6 +29,8 @@ const COMMANDS: Readonly<
   stop: { doc: 'End a job with a savepoint.', run: verb('stop') },
   savepoint: { doc: 'Take a savepoint.', run: verb('savepoint') },
   checkpoint: { doc: 'Take a checkpoint now.', run: verb('checkpoint') },
+  checkpoints: { doc: 'Show the checkpoints of a job, or remove what crashes left.', run: checkpoints },
+  state: { doc: 'Read the state in a savepoint or checkpoint.', run: state },
   transactions: { doc: 'Show or end transactions of jobs.', run: transactions },
 }
 

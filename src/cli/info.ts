@@ -1,8 +1,10 @@
 /** `millrace info`: what a running job does, and what it waits for. */
+import { formatDuration } from '../config/values.ts'
 import { sendCommand } from '../kafka/control-client.ts'
+import type { JobInfo } from '../runtime/job-info.ts'
 import { optionHelp, readArguments } from './arguments.ts'
 import { doneOrThrow } from './job-command.ts'
-import { KAFKA_OPTIONS, onlyJobName, sender, toJson, withKafka } from './kafka-command.ts'
+import { KAFKA_OPTIONS, onlyJobName, sender, textTable, toJson, withKafka } from './kafka-command.ts'
 import type { RunContext } from './run.ts'
 
 /** A running leader answers at once. */
@@ -24,6 +26,41 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no worker of such a job is alive.
 `
 }
 
+/** The facts as a page. */
+export function infoText(info: JobInfo): string {
+  const { job, status, run, attempt, upMs, workers, restarts, lastFailure, lastCheckpoint, pending } = info
+  const up = upMs === undefined ? '' : `, up ${duration(upMs)}`
+  const lines = [
+    `${job}: ${status}${up}`,
+    `run ${run || 'none'}, attempt ${attempt ?? 'none'}, ${restarts} restarts, ${workers} worker${workers === 1 ? '' : 's'}`,
+    lastCheckpoint === undefined
+      ? 'no checkpoint yet'
+      : `checkpoint ${lastCheckpoint.n} completed ${duration(lastCheckpoint.agoMs)} ago`,
+    ...pending.map(
+      ({ n, phase, ms, missing }) =>
+        `checkpoint ${n} under way for ${duration(ms)} (${phase})${missing.length === 0 ? '' : `: waits for ${missing.join(', ')}`}`,
+    ),
+    ...(lastFailure === undefined
+      ? []
+      : [`last failure ${new Date(lastFailure.at).toISOString()}: ${lastFailure.message}`]),
+  ]
+  const rows = info.tasks.map(({ name, load, state, operators }) => [
+    name,
+    String(load.busy),
+    String(load.backpressured),
+    String(load.idle),
+    [state, ...operators].join('; '),
+  ])
+  const page = `${lines.join('\n')}\n\n${textTable(['TASK', 'BUSY ms/s', 'BACKPRESSURED', 'IDLE', 'WAITS FOR'], rows)}`
+  if (info.findings.length === 0) return page
+  return `${page}\nLook at:\n${info.findings.map((finding) => `  ${finding}\n`).join('')}`
+}
+
+/** Whole seconds; below ten, tenths of one. */
+function duration(ms: number): string {
+  return ms < 10_000 ? `${(ms / 1_000).toFixed(1)} s` : formatDuration(Math.round(ms / 1_000) * 1_000)
+}
+
 export async function info(args: readonly string[], context: RunContext): Promise<void> {
   const parsed = readArguments(args, KAFKA_OPTIONS)
   if (parsed.options.has('help')) {
@@ -37,6 +74,6 @@ export async function info(args: readonly string[], context: RunContext): Promis
       acceptWithinMs: ACCEPT_WITHIN_MS,
     })
     const { result } = doneOrThrow(outcome)
-    context.stdout.write(parsed.options.has('json') ? toJson(result) : `${JSON.stringify(result, null, 2)}\n`)
+    context.stdout.write(parsed.options.has('json') ? toJson(result) : infoText(result as unknown as JobInfo))
   })
 }

@@ -19,6 +19,14 @@ export const RUN_OPTIONS = {
   'log-level': { value: 'LEVEL', doc: 'debug, info, warn or error; short for -D log.level=LEVEL.' },
   'dry-run': { doc: "Print the job's graph to stdout and start nothing." },
   fresh: { doc: 'Begin without the state and positions of earlier runs.' },
+  'from-savepoint': {
+    value: 'PATH',
+    doc: "Begin a new run with a savepoint's state; output that followed it is written again.",
+  },
+  'from-checkpoint': {
+    value: 'WHICH',
+    doc: "The same with a completed checkpoint: latest, its number, or a retained one's folder.",
+  },
   'allow-non-restored-state': { doc: 'Drop state of the checkpoint that no operator claims.' },
   'accept-lost-transaction': {
     value: 'ID',
@@ -43,6 +51,8 @@ Examples:
   millrace run -D kafka.brokers=localhost:9092 -D execution.checkpointing.interval=10s etl.ts
   millrace run --config production.yaml --log-level debug etl.ts
   millrace run --dry-run etl.ts
+  millrace run --from-savepoint /savepoints/savepoint-etl-4f1d09c2a7be etl.ts
+  millrace run --from-checkpoint latest etl.ts
 
 Exit codes: 0 finished or stopped, 1 failed, 2 wrong usage or configuration, 130 ended by a second signal.
 `
@@ -89,6 +99,7 @@ export async function run(args: readonly string[], context: RunContext): Promise
     fresh: on('fresh'),
     acceptLostTransactions: options.get('accept-lost-transaction') ?? [],
     allowNonRestoredState: on('allow-non-restored-state'),
+    ...restoreFrom(options),
     onJobSubmitted: (jobName) => watch.jobSubmitted(jobName),
     onJobSettled: (outcome) => void obey(watch.jobSettled(outcome)),
   })
@@ -96,6 +107,22 @@ export async function run(args: readonly string[], context: RunContext): Promise
   // The job sees its own arguments where it would under node.
   process.argv = [process.argv[0]!, path, ...rest]
   await loadJob(path, watch, obey)
+}
+
+/** @throws ConfigError MILLRACE_USAGE when several beginnings are named. */
+function restoreFrom(options: ReadonlyMap<string, readonly string[]>): {
+  readonly fromSavepoint?: string
+  readonly fromCheckpoint?: string
+} {
+  const named = ['from-savepoint', 'from-checkpoint', 'fresh'].filter((name) => options.has(name))
+  if (named.length > 1)
+    throw usageError(`--${named[0]} and --${named[1]} contradict each other: a run has one beginning`)
+  const fromSavepoint = options.get('from-savepoint')?.at(-1)
+  const fromCheckpoint = options.get('from-checkpoint')?.at(-1)
+  return {
+    ...(fromSavepoint === undefined ? {} : { fromSavepoint }),
+    ...(fromCheckpoint === undefined ? {} : { fromCheckpoint }),
+  }
 }
 
 /** Imports the module into this process and keeps watch over it until the process ends. */

@@ -50,6 +50,43 @@ export const OPTIONS = {
     knownAs: ['execution.checkpointing.savepoint-dir'],
     doc: 'Folder in which savepoints are made that name none themselves. Whoever restores from one must reach it.',
   },
+  'state.backend.redis.url': {
+    type: 'string',
+    secret: 'url-password',
+    env: ['REDIS_URL'],
+    knownAs: ['redis.url'],
+    doc: 'Redis server that holds state with `state.backend` = `redis`: `redis://user:password@host:6379`, `rediss://` with TLS, `redis+sentinel://host:26379,host:26379/primary`, `redis+cluster://host:7000,host:7000`.',
+  },
+  'state.backend.redis.persistence': {
+    type: 'enum',
+    values: ['aof', 'replicas', 'any'],
+    default: 'aof',
+    doc: 'How safe state in Redis is when a checkpoint counts as stored: `aof` in the append-only file on disk, `replicas` in the memory of so many replicas, `any` whatever the server does, which may lose completed checkpoints in a crash.',
+  },
+  'state.backend.redis.replicas': {
+    type: 'int',
+    default: '1',
+    min: 1,
+    max: 100,
+    appliesWhen: { key: 'state.backend.redis.persistence', is: 'replicas' },
+    doc: 'Replicas that must have the state of a checkpoint.',
+  },
+  'state.backend.redis.timeout': {
+    type: 'duration',
+    default: '10 s',
+    min: '100 ms',
+    max: '10 min',
+    doc: 'A request to Redis that is not answered in this time, repeated tries included, fails.',
+  },
+  'state.backend.redis.sentinel.password': {
+    type: 'string',
+    secret: 'value',
+    doc: 'Password of Sentinel itself, if it asks for one.',
+  },
+  'state.backend.redis.ssl.ca': {
+    type: 'path',
+    doc: 'PEM file of the authorities to trust with `rediss://`; those of Node.js without it.',
+  },
   'execution.checkpointing.interval': {
     type: 'duration',
     default: '0 ms',

@@ -138,6 +138,11 @@ export interface SourceReader<T, S extends SourceSplit> {
   /** Positions of all splits, the finished ones included (they carry that they are). Exact between two polls. */
   snapshot(checkpointId: number): readonly S[]
   notifyCheckpointComplete?(checkpointId: number): void
+  /**
+   * Splits that `poll` must leave out, or may give records of again: their watermarks are ahead of others (watermark alignment). Without
+   * this method the whole reader is not polled while its slowest split is ahead.
+   */
+  pauseOrResumeSplits?(pause: readonly string[], resume: readonly string[]): void
   /** Splits whose watermark cannot hold others back: finished ones. */
   finishedSplits?(): readonly string[]
   close(): Promise<void>
@@ -175,6 +180,8 @@ export interface SinkWriter<T> {
   /** All that was written so far is with the outside system when this resolves. */
   flush(endOfInput: boolean): void | Promise<void>
   close(): void | Promise<void>
+  /** What it does or waits for, for people; undefined = nothing to say. */
+  describe?(): string | undefined
 }
 
 /**

@@ -68,4 +68,11 @@ export interface World {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: MetricGroup
+  /**
+   * Hears of each promise of a user function that an operator waits for: whose it is, and whether it waits for the output by now and not for
+   * the function. With virtual time somebody must let real time pass for functions; in production nobody listens.
+   */
+  readonly onUserPromise?:
+    | ((promise: PromiseLike<unknown>, whose: string, waitsForOutput: () => boolean) => void)
+    | undefined
 }

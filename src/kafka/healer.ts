@@ -10,8 +10,9 @@
  * The log still holds aborted records until retention or compaction takes them. All healing ends before any task runs.
  */
 import { crc32c } from '@node-rs/crc32'
+import { lostCommittable } from '../checkpoint/lost-output.ts'
 import type { World } from '../core/ports.ts'
-import { MillraceError } from '../errors.ts'
+import type { MillraceError } from '../errors.ts'
 import { digestText, EMPTY_DIGEST, extendDigest, recordsCrc } from './batch-digest.ts'
 import type { HealingLog, RewrittenBatch } from './healing-log.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
@@ -37,10 +38,18 @@ export async function heal(
   committable: KafkaCommittable,
 ): Promise<void> {
   const name = nameOf(committable)
-  await verify(cluster, world, committable)
-  const done = new Map(log.progress(name))
+  const done = log.progress(name)
+  // What an earlier healer finished is not looked at again: the log may have lost it since.
+  const left = committable.ranges.filter(
+    (range) => (done.get(splitId(range)) ?? -1n) <= BigInt(range.lastOffset),
+  )
+  if (left.length === 0) {
+    world.logger.info(`an earlier start had healed ${describeCommittable(committable)}`)
+    return
+  }
+  await verify(cluster, world, committable, left)
   let records = 0
-  for (const range of committable.ranges) {
+  for (const range of left) {
     const id = splitId(range)
     const last = BigInt(range.lastOffset)
     for (let from = done.get(id) ?? BigInt(range.firstOffset); from <= last; ) {
@@ -57,9 +66,14 @@ export async function heal(
   )
 }
 
-async function verify(cluster: KafkaCluster, world: World, committable: KafkaCommittable): Promise<void> {
-  const topics = await cluster.describeTopics([...new Set(committable.ranges.map((range) => range.topic))])
-  for (const range of committable.ranges) {
+async function verify(
+  cluster: KafkaCluster,
+  world: World,
+  committable: KafkaCommittable,
+  ranges: readonly WrittenRange[],
+): Promise<void> {
+  const topics = await cluster.describeTopics([...new Set(ranges.map((range) => range.topic))])
+  for (const range of ranges) {
     const topic = topics.find((t) => t.topic === range.topic)
     if (topic?.topicId !== range.topicId)
       throw lost(
@@ -153,8 +167,8 @@ function readdress(batch: Buffer, fields: BatchProducerFields): Buffer {
 }
 
 function lost(committable: KafkaCommittable, range: WrittenRange, why: string): MillraceError {
-  return new MillraceError(
-    'MILLRACE_TRANSACTION_LOST',
+  return lostCommittable(
+    committable,
     `${range.count} records at ${splitId(range)} offsets ${range.firstOffset}..${range.lastOffset} are lost (${why}): ${describeCommittable(committable)}`,
     { details: { committable, topic: range.topic, partition: range.partition } },
   )

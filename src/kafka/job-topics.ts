@@ -43,6 +43,8 @@ export interface JobTopicsOptions {
   readonly replicationFactor: number
   /** Succeeds only while this worker is the group's leader in its generation (protocol §2.2). */
   readonly assertLeader: () => Promise<void>
+  /** Called where a fault test may end the process while lost output is written again. */
+  readonly fault?: ((point: 'before-heal-end-txn' | 'after-heal-end-txn') => void) | undefined
 }
 
 export class JobTopics implements CheckpointStore, HealingLog {
@@ -289,6 +291,7 @@ export class JobTopics implements CheckpointStore, HealingLog {
         `could not write ${what} to ${this.#topic}: ${outcome.reason}`,
         { details: { outcome: outcome.type } },
       )
+    if (rewritten.length > 0) this.#options.fault?.('after-heal-end-txn')
   }
 
   #transact(
@@ -326,6 +329,7 @@ export class JobTopics implements CheckpointStore, HealingLog {
     } catch (error) {
       return this.#giveUp(producer, error)
     }
+    if (rewritten.length > 0) this.#options.fault?.('before-heal-end-txn')
     try {
       await producer.end('commit', END_TIMEOUT_MS)
       return { type: 'written' }

@@ -11,7 +11,7 @@
  * At take-over the first marker in the log after the transaction's records says COMMIT (done) or ABORT (its records are healed);
  * none left = MILLRACE_TRANSACTION_LOST, and a person decides (protocol §5.1, §5.2, §5.3 and §5.4).
  */
-import { committableName } from '../checkpoint/completed-checkpoint.ts'
+import { isLostOutput, lostCommittable, lostOutput } from '../checkpoint/lost-output.ts'
 import type { CommitPermit, Committer } from '../core/connector.ts'
 import type { World } from '../core/ports.ts'
 import { KafkaError, MillraceError } from '../errors.ts'
@@ -55,10 +55,13 @@ export class KafkaCommitter implements Committer<KafkaCommittable> {
   }
 
   async recover(permit: CommitPermit, committables: readonly KafkaCommittable[]): Promise<void> {
+    const losses: MillraceError[] = []
     for (const committable of due(permit, committables)) {
       const refusal = await this.#end(committable)
-      if (refusal !== undefined) await this.#makeGood(committable, refusal)
+      const loss = refusal === undefined ? undefined : await this.#makeGood(committable, refusal)
+      if (loss !== undefined) losses.push(loss)
     }
+    if (losses.length > 0) throw lostOutput(losses)
   }
 
   /** The refusal, if the broker refused. */
@@ -72,25 +75,23 @@ export class KafkaCommitter implements Committer<KafkaCommittable> {
     }
   }
 
-  async #makeGood(committable: KafkaCommittable, refusal: KafkaError): Promise<void> {
+  /** The loss, if the output cannot be had any more. */
+  async #makeGood(committable: KafkaCommittable, refusal: KafkaError): Promise<MillraceError | undefined> {
     const fate = await transactionFate(this.#cluster, this.#world, committable)
-    if (fate === 'committed') return
+    if (fate === 'committed') return undefined
     try {
       if (fate === 'unknown')
-        throw new MillraceError(
-          'MILLRACE_TRANSACTION_LOST',
+        throw lostCommittable(
+          committable,
           `the broker refused to commit (${refusal.brokerError}), and no marker is left in the log that tells what became of ${describeCommittable(committable)}`,
           { cause: refusal, details: { committable } },
         )
       await heal(this.#cluster, this.#healing(), this.#world, committable)
+      return undefined
     } catch (error) {
-      if (!(error instanceof MillraceError) || error.code !== 'MILLRACE_TRANSACTION_LOST') throw error
+      if (!isLostOutput(error)) throw error
       this.#world.metrics.counter('lost_transactions').inc()
-      throw new MillraceError(error.code, error.message, {
-        cause: error.cause ?? refusal,
-        details: error.details,
-        remedy: `Start the job with --accept-lost-transaction ${committableName(committable)} to go on without these records, or restore an older checkpoint.`,
-      })
+      return error
     }
   }
 

@@ -44,7 +44,10 @@ export class KafkaSink<T> extends KafkaBound implements TwoPhaseCommittingSink<T
     const { topic, transactionalIdPrefix, deliveryGuarantee } = this.options
     return {
       topic: typeof topic === 'string' ? topic : 'by record',
-      ...(transactionalIdPrefix === undefined ? {} : { transactionalIdPrefix }),
+      // Without transactions it names nothing that another sink could take away.
+      ...(transactionalIdPrefix === undefined || !mayBeExactlyOnce(deliveryGuarantee)
+        ? {}
+        : { transactionalIdPrefix }),
       ...(deliveryGuarantee === undefined ? {} : { deliveryGuarantee }),
     }
   }
@@ -66,6 +69,10 @@ export class KafkaSink<T> extends KafkaBound implements TwoPhaseCommittingSink<T
   createCommitter(context: CommitterContext): KafkaCommitter {
     return new KafkaCommitter(this.environment.cluster, context.world, this.environment.healing)
   }
+}
+
+function mayBeExactlyOnce(guarantee: KafkaSinkOptions<unknown>['deliveryGuarantee']): boolean {
+  return guarantee === undefined || guarantee === 'EXACTLY_ONCE'
 }
 
 function checkOptions<T>(options: KafkaSinkOptions<T>): void {

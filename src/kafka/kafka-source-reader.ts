@@ -43,6 +43,8 @@ interface OpenSplit extends FetchedSplit {
   position: bigint
   /** The cursor stands on a record that waits for its schema. */
   held: boolean
+  /** Not read for a while: ahead of other sources. */
+  paused: boolean
   finished: boolean
   /** Go out with the next records of this split: its position covers them. */
   deadLetters: DeadLetterRecord[]
@@ -109,6 +111,7 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
       decoding: false,
       position,
       held: false,
+      paused: false,
       finished: isSplitFinished(split),
       deadLetters: [],
       stopBase: -1n,
@@ -134,7 +137,7 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
     const n = this.#splits.length
     for (let i = 0; i < n; i++) {
       const split = this.#splits[(this.#turn + i) % n] as OpenSplit
-      while (!split.finished && (split.decoding || split.buffers.length > 0)) {
+      while (hasRecords(split)) {
         const records = this.#decode(split)
         if (this.#preparing !== undefined && records === undefined) return undefined
         if (records !== undefined) {
@@ -396,11 +399,7 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
 
   available(): Promise<void> {
     if (this.#error !== undefined) return Promise.resolve()
-    if (
-      this.#preparing === undefined &&
-      this.#splits.some((s) => !s.finished && (s.decoding || s.buffers.length > 0))
-    )
-      return Promise.resolve()
+    if (this.#preparing === undefined && this.#splits.some(hasRecords)) return Promise.resolve()
     return new Promise((resolve) => {
       this.#wake = resolve
     })
@@ -410,6 +409,14 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
     return (
       this.#options.bounded && this.#waiting.length === 0 && this.#splits.every((split) => split.finished)
     )
+  }
+
+  pauseOrResumeSplits(pause: readonly string[], resume: readonly string[]): void {
+    for (const open of this.#splits) {
+      if (pause.includes(open.split.id)) open.paused = true
+      if (resume.includes(open.split.id)) open.paused = false
+    }
+    this.#signal()
   }
 
   finishedSplits(): readonly string[] {
@@ -468,4 +475,9 @@ function clamped(position: bigint, stop: bigint | undefined): bigint {
 function laterOf(a: bigint, b: bigint): bigint {
   if (a > b) return a
   return b
+}
+
+/** True if `poll` may take records out of what was fetched. */
+function hasRecords({ finished, paused, decoding, buffers }: OpenSplit): boolean {
+  return !finished && !paused && (decoding || buffers.length > 0)
 }

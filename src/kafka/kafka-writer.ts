@@ -82,6 +82,22 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
     })
   }
 
+  describe(): string | undefined {
+    const slots = this.#slots
+    if (slots === undefined) return undefined
+    const open = this.#open
+    const now = this.#options.context.world.clock.now()
+    const prepared = slots.prepared.map(({ identity, n }) => `${identity.transactionalId} (checkpoint ${n})`)
+    const parts = [
+      open === undefined
+        ? 'no transaction is open'
+        : `transaction ${open.identity.transactionalId} is open for ${now - open.openedAt} ms`,
+    ]
+    if (prepared.length > 0) parts.push(`prepared: ${prepared.join(', ')}`)
+    if (this.#waiters.length > 0) parts.push('records wait for a free transactional id')
+    return parts.join('; ')
+  }
+
   async open(): Promise<void> {
     const { sink, serdes = {} } = this.#options
     await sink.value.open?.(serdes)

@@ -4,8 +4,8 @@
  * Epochs are not compared: a commit carries the epoch e, an abort by fence or time-out e+1, and a later transaction may be committed under e+1.
  */
 import type { World } from '../core/ports.ts'
-import type { KafkaCluster } from './kafka-cluster.ts'
-import type { KafkaCommittable } from './kafka-committable.ts'
+import { type KafkaCluster, KafkaCode, type TransactionState } from './kafka-cluster.ts'
+import type { KafkaCommittable, WrittenRange } from './kafka-committable.ts'
 import { scanPartition } from './partition-scan.ts'
 import { readControlRecord } from './record-batch-header.ts'
 
@@ -15,6 +15,9 @@ export type TransactionFate = 'committed' | 'aborted' | 'unknown'
 const MARKER_WAIT_MS = 15_000
 const LOOK_AGAIN_MS = 100
 
+/** States in which all markers of an id's last transaction are written, or it never had one. */
+const NO_MARKER_TO_COME: readonly TransactionState[] = ['Empty', 'CompleteCommit', 'CompleteAbort', 'Dead']
+
 /** Looks on every partition until one tells; waits for markers that are still on their way. 'unknown' = no partition holds one (any more). */
 export async function transactionFate(
   cluster: KafkaCluster,
@@ -23,29 +26,61 @@ export async function transactionFate(
 ): Promise<TransactionFate> {
   const until = world.clock.now() + MARKER_WAIT_MS
   for (;;) {
-    for (const range of committable.ranges) {
-      const fate = await fateOn(cluster, world, committable, range)
-      if (fate !== undefined) return fate
-    }
-    if (world.clock.now() >= until) return 'unknown'
+    const last = world.clock.now() >= until || !(await markersToCome(cluster, committable))
+    const fate = await look(cluster, world, committable)
+    if (fate !== undefined) return fate
+    if (last) return 'unknown'
     await world.timers.sleep(LOOK_AGAIN_MS)
   }
 }
 
-async function fateOn(
+async function markersToCome(cluster: KafkaCluster, committable: KafkaCommittable): Promise<boolean> {
+  const [described] = await cluster.describeTransactions([committable.transactionalId])
+  // Another error tells nothing: wait for what may come.
+  if (described === undefined || described.errorCode !== KafkaCode.NONE)
+    return described?.errorCode !== KafkaCode.TRANSACTIONAL_ID_NOT_FOUND
+  return !NO_MARKER_TO_COME.includes(described.state)
+}
+
+/** A partition that still has the records tells best; where the log begins later only what can be nobody else's counts. */
+async function look(
   cluster: KafkaCluster,
   world: World,
   committable: KafkaCommittable,
-  range: KafkaCommittable['ranges'][number],
 ): Promise<TransactionFate | undefined> {
+  const cut: WrittenRange[] = []
+  for (const range of committable.ranges) {
+    const found = await firstMarker(cluster, world, committable, range, BigInt(range.lastOffset) + 1n)
+    if (found === 'gone') cut.push(range)
+    else if (found !== undefined) return found.type
+  }
+  for (const range of cut) {
+    const [start] = await cluster.listOffsets([range], 'earliest', 'read_uncommitted')
+    if (start === undefined || start.errorCode !== KafkaCode.NONE) continue
+    const found = await firstMarker(cluster, world, committable, range, start.offset)
+    if (found === undefined || found === 'gone') continue
+    // An abort means that the records are looked for, and not found: a person decides. A commit under another epoch may be a later one.
+    if (found.type === 'aborted' || found.epoch === committable.producerEpoch) return found.type
+  }
+  return undefined
+}
+
+/** The first marker of the producer id from an offset on; 'gone' when the log begins after it. */
+async function firstMarker(
+  cluster: KafkaCluster,
+  world: World,
+  committable: KafkaCommittable,
+  range: WrittenRange,
+  from: bigint,
+): Promise<{ readonly type: 'committed' | 'aborted'; readonly epoch: number } | 'gone' | undefined> {
   const producerId = BigInt(committable.producerId)
-  let fate: TransactionFate | undefined
-  await scanPartition(cluster, world, range, BigInt(range.lastOffset) + 1n, ({ header, records }) => {
+  let found: { type: 'committed' | 'aborted'; epoch: number } | undefined
+  const end = await scanPartition(cluster, world, range, from, ({ header, records }) => {
     if (!header.isControl || header.producerId !== producerId) return false
     const { type } = readControlRecord(records, header, range)
     if (type === 'other') return false
-    fate = type === 'commit' ? 'committed' : 'aborted'
+    found = { type: type === 'commit' ? 'committed' : 'aborted', epoch: header.producerEpoch }
     return true
   })
-  return fate
+  return end === 'gone' ? 'gone' : found
 }

@@ -8,7 +8,7 @@ import { MillraceError } from '../errors.ts'
 import type { KafkaCluster, TopicPartition } from './kafka-cluster.ts'
 import type { KafkaCommittable } from './kafka-committable.ts'
 import { readLog } from './topic-log.ts'
-import { parseTransactionalId } from './transactional-id.ts'
+import { ownerOfId } from './transactional-id.ts'
 
 /** One transactional id of a Millrace job. */
 export interface InspectedTransaction {
@@ -25,13 +25,9 @@ export interface InspectedTransaction {
   readonly promisedBy: number | undefined
 }
 
-/** `[userPrefix.]millrace.<job>.<uid>` or the coordinator's id. */
-const OWN = /(?:^|\.)millrace\.([a-zA-Z0-9_-]+)\.[a-zA-Z0-9_-]+$/
-
 /** The job that an id belongs to, as it is written in topic names; undefined for ids that are not ours. */
 export function jobOfId(transactionalId: string): string | undefined {
-  const prefix = parseTransactionalId(transactionalId)?.prefix ?? transactionalId
-  return OWN.exec(prefix)?.[1]
+  return ownerOfId(transactionalId)?.job
 }
 
 /** All transactional ids of Millrace jobs that the brokers know, open ones first. `only` keeps an id or everything below a prefix. */

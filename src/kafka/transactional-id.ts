@@ -28,6 +28,15 @@ export function parseTransactionalId(
   return { prefix, subtask: Number(subtask), slot: Number(slot) }
 }
 
+/** A prefix without its user's part: `millrace.<job>.<uid>`. */
+const OWN = /^(?:(.+)\.)?millrace\.([a-zA-Z0-9_-]+)\.[a-zA-Z0-9_-]+$/
+
+/** Who an id, or the prefix of one, belongs to: the job as it is written in topic names, and the user's prefix. Undefined = not one of ours. */
+export function ownerOfId(id: string): { userPrefix: string | undefined; job: string } | undefined {
+  const match = OWN.exec(parseTransactionalId(id)?.prefix ?? id)
+  return match === null ? undefined : { userPrefix: match[1], job: match[2] as string }
+}
+
 /** Transactional id of a job's coordinator: the fence of the whole job. */
 export function coordinatorId(jobName: string): string {
   return `millrace.${encodeJobName(jobName, JOB_BYTES)}.coordinator`
@@ -40,5 +49,10 @@ export function jobTopic(jobName: string, kind: 'control' | 'checkpoints'): stri
 
 /** Group in which the workers of a job meet. */
 export function workerGroupId(jobName: string): string {
-  return `millrace.${encodeJobName(jobName, JOB_BYTES)}`
+  return workerGroupOf(encodeJobName(jobName, JOB_BYTES))
+}
+
+/** The same for a job's name as it is written in ids and topic names. */
+export function workerGroupOf(job: string): string {
+  return `millrace.${job}`
 }

@@ -34,6 +34,7 @@ import type { StateReader } from './state-storage.ts'
 import { type Acknowledger, type SnapshotStorage, SubtaskCheckpointer } from './subtask-checkpointer.ts'
 import { Task } from './task.ts'
 import type { TaskInput } from './task-input.ts'
+import { TaskLoad } from './task-load.ts'
 
 /** Records a vector holds at the most. */
 export const VECTOR_SIZE = 256
@@ -138,9 +139,10 @@ export class Attempt {
     const id = subtaskId(vertex.id, subtask)
     const name =
       vertex.parallelism === 1 ? vertex.name : `${vertex.name} (${subtask + 1}/${vertex.parallelism})`
+    const load = new TaskLoad(world.clock)
     const writers = new Map<JobEdge, RecordWriter>()
     for (const edge of graph.edges.filter((e) => e.from === vertex.id))
-      writers.set(edge, this.#writer(edge, subtask))
+      writers.set(edge, this.#writer(edge, subtask, load))
     const backends: (KeyedStateBackend | undefined)[] = []
     for (const operator of vertex.operators) backends.push(await this.#backend(vertex, operator, subtask))
     let task: Task
@@ -196,8 +198,17 @@ export class Attempt {
     })
     const input: TaskInput = source ?? this.#gate(vertex, subtask, driver, checkpointer, () => task.wake())
     if (input instanceof GateInput) this.#watermarkMetrics(head, subtask, input)
-    task = new Task({ id, name, chain, input, driver, checkpointer, world, onFailure })
+    task = new Task({ id, name, chain, input, driver, checkpointer, world, load, onFailure })
+    this.#countLoad(head, subtask, load)
     return task
+  }
+
+  /** Flink's busyTimeMsPerSecond and its siblings. */
+  #countLoad(head: ChainedOperator, subtask: number, load: TaskLoad): void {
+    const { metrics } = this.#worldOf(head, subtask)
+    metrics.gauge('busy_ms_per_second', () => load.rates().busy)
+    metrics.gauge('idle_ms_per_second', () => load.rates().idle)
+    metrics.gauge('backpressured_ms_per_second', () => load.rates().backpressured)
   }
 
   #info(vertex: JobVertex, operator: ChainedOperator, subtaskIndex: number): SubtaskInfo {
@@ -388,7 +399,7 @@ export class Attempt {
     return this.#sources.get(head.uid)?.watermarkers[from.subtask]?.holdingBack() ?? []
   }
 
-  #writer(edge: JobEdge, subtask: number): RecordWriter {
+  #writer(edge: JobEdge, subtask: number, load: TaskLoad): RecordWriter {
     const { graph } = this.#options
     const down = graph.vertices[edge.to] as JobVertex
     const up = graph.vertices[edge.from] as JobVertex
@@ -403,6 +414,7 @@ export class Attempt {
       subtask,
       downstreamParallelism: down.parallelism,
       maxParallelism: down.maxParallelism,
+      load,
     })
   }
 }

@@ -250,8 +250,9 @@ export class CheckpointDriver {
         return
       case 'WriteConfirmed': {
         const failure = this.#savepoints.failureOf(effect.n)
-        // The run must not end with a savepoint that is none: the next attempt goes on from this checkpoint.
+        // The run must not end with a savepoint that is none: the next take-over finishes the stop.
         if (effect.last && failure !== undefined) {
+          this.#settle(this.#savepoints.requestOf(effect.n), (request) => request.reject(failure))
           this.#options.onFailure(failure)
           return
         }
@@ -275,15 +276,15 @@ export class CheckpointDriver {
         return
       case 'RequestDone': {
         const failure = this.#savepoints.failureOf(effect.n)
-        const request = this.#requests.get(effect.id)
-        if (failure === undefined) request?.resolve(effect.n)
-        else request?.reject(failure)
-        this.#requests.delete(effect.id)
+        this.#settle(effect.id, (request) =>
+          failure === undefined ? request.resolve(effect.n) : request.reject(failure),
+        )
         return
       }
       case 'RequestFailed':
-        this.#requests.get(effect.id)?.reject(new MillraceError('MILLRACE_CHECKPOINT_FAILED', effect.reason))
-        this.#requests.delete(effect.id)
+        this.#settle(effect.id, (request) =>
+          request.reject(new MillraceError('MILLRACE_CHECKPOINT_FAILED', effect.reason)),
+        )
         return
       case 'FailAttempt':
         this.#options.onFailure(
@@ -301,6 +302,12 @@ export class CheckpointDriver {
     const { unalignedAfterMs } = this.#options
     if (unalignedAfterMs === undefined || kind !== 'checkpoint' || thenStop) return undefined
     return this.#now() + unalignedAfterMs
+  }
+
+  #settle(id: string, answer: (request: Request) => void): void {
+    const request = this.#requests.get(id)
+    this.#requests.delete(id)
+    if (request !== undefined) answer(request)
   }
 
   /** Failures of tracked work fail the attempt; `close` waits for it. */

@@ -16,7 +16,6 @@ import { explain } from '../core/graph/execution-graph.ts'
 import type { JobGraph } from '../core/graph/job-graph.ts'
 import { buildJobGraph } from '../core/graph/job-graph-builder.ts'
 import type { JobControl } from '../core/job-control.ts'
-import { encodeJobName } from '../core/job-name.ts'
 import type { JobSettings, RestoreChoice, StartOptions } from '../core/job-settings.ts'
 import type { Logger, World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
@@ -41,7 +40,7 @@ import { JobTransactions } from '../kafka/transactions.ts'
 import { WorkerGroup } from '../kafka/worker-group.ts'
 import { MetricRegistry } from '../metrics/metrics.ts'
 import { HeapKeyedStateBackend } from '../state/heap-backend.ts'
-import { JobDirectory } from '../state/job-directory.ts'
+import { JobDirectory, jobFolder } from '../state/job-directory.ts'
 import { readKept } from '../state/kept-file.ts'
 import { MemoryBlobStore } from '../state/memory-blob-store.ts'
 import { STATE_CODEC } from '../state/operator-state-codec.ts'
@@ -63,8 +62,6 @@ const SESSION_TIMEOUT_MS = 10_000
 /** A dead sole member must not hold a newcomer up. */
 const REBALANCE_TIMEOUT_MS = 2_000
 const HEARTBEAT_MS = 500
-/** Longest name of a job's folder under state.checkpoints.dir. */
-const DIRECTORY_NAME_BYTES = 100
 
 const CODEC = STATE_CODEC
 
@@ -404,7 +401,7 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
 /** Where snapshots go; `own` is the place that the job has anyway. */
 function storageOf(jobName: string, config: Config, own: BlobStore): StateStorage {
   const root = config.get('state.backend') === 'filesystem' ? config.get('state.checkpoints.dir') : undefined
-  const job = encodeJobName(jobName, DIRECTORY_NAME_BYTES)
+  const job = jobFolder(jobName)
   const memoryThreshold = config.get('state.backend.fs.memory-threshold')
   const folders = new SavepointFolders({ job, root, memoryThreshold })
   if (root === undefined) return withFolders(plainStorage(own, CODEC), folders)

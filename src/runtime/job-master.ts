@@ -23,7 +23,7 @@ import {
 import { JobStatus } from '../core/constants.ts'
 import { deadline } from '../core/deadline.ts'
 import type { JobGraph } from '../core/graph/job-graph.ts'
-import type { JobControl, JobEventType } from '../core/job-control.ts'
+import type { JobControl } from '../core/job-control.ts'
 import type { JobSettings, StartOptions } from '../core/job-settings.ts'
 import type { World } from '../core/ports.ts'
 import type { KeyedStateBackend, KeyGroupRange } from '../core/state.ts'
@@ -33,6 +33,8 @@ import { CheckpointDriver } from './checkpoint-driver.ts'
 import type { FaultHook } from './fault-points.ts'
 import { jobCommands } from './job-commands.ts'
 import { jobFailure } from './job-failure.ts'
+import { JobHistory } from './job-history.ts'
+import { findings, type JobInfo, pendingInfo, tasksInfo } from './job-info.ts'
 import { JobState } from './job-state.ts'
 import { RestartStrategy } from './restart-strategy.ts'
 import { type AttemptEnd, endOf, type JobEnd, type Running, suspend, tearDown } from './running-attempt.ts'
@@ -78,7 +80,7 @@ export class JobMaster {
   /** What somebody asked for; the attempt obeys when it can. */
   #wish: 'cancel' | 'stop' | undefined
   #wake: (() => void) | undefined
-  #lastCompleted: { readonly n: number; readonly at: number } | undefined
+  readonly #history: JobHistory
   #end: JobEnd | undefined
   /** Resolves when a stop takes too long. */
   readonly #overdue = Promise.withResolvers<JobEnd>()
@@ -90,9 +92,9 @@ export class JobMaster {
 
   constructor(options: JobMasterOptions) {
     this.#options = options
-    this.#state = new JobState((from, to) => {
-      this.#publish('status', `${from} → ${to}`, { from, to })
-    })
+    const history = new JobHistory(options.jobName, options.world.clock, options.control)
+    this.#history = history
+    this.#state = new JobState((from, to) => history.moved(from, to))
     this.#restart = new RestartStrategy(options.settings.restart)
     const { jobName, world } = options
     for (const vertex of options.graph.vertices)
@@ -113,7 +115,7 @@ export class JobMaster {
   }
 
   get lastCompleted(): { readonly n: number; readonly at: number } | undefined {
-    return this.#lastCompleted
+    return this.#history.lastCompleted
   }
 
   get restarts(): number {
@@ -158,22 +160,28 @@ export class JobMaster {
     return this.#gone.promise
   }
 
-  /** For people and tools, JSON-safe. */
+  /** For people and tools. */
   info(): Readonly<Record<string, unknown>> {
-    const running = this.#running
-    return {
+    const now = this.#options.world.clock.now()
+    const tasks = this.#running?.attempt.tasks ?? []
+    const tasksNow = tasksInfo(tasks)
+    const pending = this.#running === undefined ? [] : pendingInfo(this.#running.driver, tasks, now)
+    const { run, attempt, lastCompleted: last, lastFailure } = this.#history
+    const info: JobInfo = {
       job: this.#options.jobName,
       status: this.status,
-      run: this.#lastRun,
+      run,
+      attempt: attempt?.number,
+      upMs: attempt === undefined ? undefined : now - attempt.at,
+      workers: this.#options.leadership.workers,
       restarts: this.restarts,
-      lastCheckpoint: this.#lastCompleted,
-      inFlight: running?.driver.coordinator.inFlight ?? [],
-      tasks: running?.attempt.tasks.map((task) => ({ name: task.name, state: task.describe() })) ?? [],
+      lastFailure,
+      lastCheckpoint: last === undefined ? undefined : { n: last.n, agoMs: now - last.at },
+      pending,
+      tasks: tasksNow,
+      findings: findings(tasksNow, pending),
     }
-  }
-
-  #publish(type: JobEventType, message: string, details: Readonly<Record<string, unknown>>): void {
-    this.#options.control?.publish({ at: this.#options.world.clock.now(), type, message, details })
+    return { ...info }
   }
 
   /** A last checkpoint, then SUSPENDED: what SIGTERM means. */
@@ -266,14 +274,12 @@ export class JobMaster {
         continue
       }
       this.#state.move(JobStatus.FAILING)
-      this.#publish('failure', error instanceof Error ? error.message : String(error), {
-        code: isMillraceError(error) ? error.code : undefined,
-      })
+      this.#history.failed(error)
       const decision = this.#restart.failed(error, world.clock.now(), world.random.next())
       if (decision.type === 'fail') {
         const reason = error instanceof Error ? error.message : String(error)
         await store
-          .writeEnd({ run: this.#lastRun, status: 'FAILED', at: world.clock.now(), reason })
+          .writeEnd({ run: this.#history.run, status: 'FAILED', at: world.clock.now(), reason })
           .catch((cause: unknown) =>
             world.logger.warn('could not record that the job FAILED', { error: cause }),
           )
@@ -287,8 +293,6 @@ export class JobMaster {
       await this.#pause(decision.delayMs)
     }
   }
-
-  #lastRun = ''
 
   /** Waits for `work`, or until somebody asks for the end. */
   #unlessAsked<T>(work: Promise<T>): Promise<T | undefined> {
@@ -341,13 +345,7 @@ export class JobMaster {
     const { store, storage, world } = this.#options
     const taken = await this.#takeOver.run(enumerators)
     if (taken.type === 'ended') return { type: 'ended', end: { status: taken.status } }
-    this.#lastRun = taken.plan.run
-    this.#publish('attempt-started', `attempt ${taken.plan.attempt} of run ${taken.plan.run} starts`, {
-      job: this.#options.jobName,
-      run: taken.plan.run,
-      attempt: taken.plan.attempt,
-      checkpoint: taken.base.n,
-    })
+    this.#history.started(taken.plan.run, taken.plan.attempt, taken.base.n)
     const attemptStorage = await storage.begin(taken.plan.run, taken.plan.attempt)
     const running = this.#build(taken, attemptStorage)
     try {
@@ -355,12 +353,14 @@ export class JobMaster {
     } catch (error) {
       // Readers and writers that are open already must not go on by themselves.
       await running.attempt.cancel()
+      // A worker that stood still may look for what its successor discarded meanwhile: only whoever leads can tell that state is lost.
+      if (isMillraceError(error) && error.code === 'MILLRACE_STATE_LOST') await store.proveLeadership()
       throw error
     }
     store.restored?.()
     const { retainOnCancellation } = this.#options.settings.checkpointing
     await discardEarlierRun(taken, retainOnCancellation, storage, store)
-    this.#lastCompleted ??= { n: taken.base.n, at: world.clock.now() }
+    this.#history.lastCompleted ??= { n: taken.base.n, at: world.clock.now() }
     return running
   }
 
@@ -432,23 +432,13 @@ export class JobMaster {
       endOf: (kind, last) => endOf(kind, last, { run: plan.run, at: world.clock.now() }),
       onCompleted: (checkpoint) => {
         this.#restart.progressed()
-        this.#lastCompleted = { n: checkpoint.n, at: world.clock.now() }
-        this.#publish('checkpoint-completed', `checkpoint ${checkpoint.n} is complete`, {
-          n: checkpoint.n,
-          kind: checkpoint.kind,
-          ms: world.clock.now() - checkpoint.triggeredAt,
-          bytes: checkpoint.stateBytes,
-        })
+        this.#history.completed(checkpoint)
         world.logger.debug(`checkpoint ${checkpoint.n} is complete`, {
           ms: world.clock.now() - checkpoint.triggeredAt,
           bytes: checkpoint.stateBytes,
         })
       },
-      onAborted: (n, reason, detail) =>
-        this.#publish('checkpoint-aborted', `checkpoint ${n} was aborted (${reason}): ${detail}`, {
-          n,
-          reason,
-        }),
+      onAborted: (n, reason, detail) => this.#history.aborted(n, reason, detail),
       onConfirmed: (_n, end) => {
         if (end !== undefined) settle({ type: 'ended', end: { status: end.status } })
       },

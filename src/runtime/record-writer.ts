@@ -7,18 +7,27 @@ import { recordVector } from '../core/element.ts'
 import { keyGroupOf, subtaskOfKeyGroup } from '../core/graph/key-groups.ts'
 import type { Partitioner } from '../core/graph/stream-graph.ts'
 import type { LocalChannel } from './channel.ts'
+import type { TaskLoad } from './task-load.ts'
 
 export class RecordWriter {
   readonly #channels: readonly LocalChannel[]
   readonly #split: ((vector: RecordVector) => void) | undefined
+  readonly #load: TaskLoad | undefined
 
   /** `downstreamParallelism`: subtasks of the receiving vertex; `channels` are those that this subtask may use, in order. */
   constructor(
     partitioner: Partitioner,
     channels: readonly LocalChannel[],
-    options: { subtask: number; downstreamParallelism: number; maxParallelism: number },
+    options: {
+      subtask: number
+      downstreamParallelism: number
+      maxParallelism: number
+      /** Of the task that sends, to count the time that it waits for room. */
+      load?: TaskLoad
+    },
   ) {
     this.#channels = channels
+    this.#load = options.load
     this.#split = this.#splitter(partitioner, options)
   }
 
@@ -42,7 +51,8 @@ export class RecordWriter {
       waits.push(wait)
     }
     if (waits === undefined) return undefined
-    return waits.length === 1 ? waits[0] : Promise.all(waits).then(() => undefined)
+    this.#load?.begin('backpressured')
+    return Promise.all(waits).then(() => this.#load?.end())
   }
 
   #splitter(

@@ -3,6 +3,7 @@
  */
 import { type KeyedStateHandle, unpackImages } from '../checkpoint/checkpoint-storage.ts'
 import type { CompletedCheckpoint, OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
+import { readingStateOf } from '../checkpoint/lost-state.ts'
 import { redistributeKeyGroups, redistributeOperatorState } from '../checkpoint/rescale-plan.ts'
 import type { JobGraph } from '../core/graph/job-graph.ts'
 import type { KeyGroupImage } from '../core/state.ts'
@@ -146,7 +147,9 @@ async function readImages(
         )
       const layers = each.kind === undefined ? [each] : each.layers
       const blobs = await Promise.all(
-        layers.map(async ({ handle, keyGroups }) => unpackImages(await reader.get(handle), keyGroups)),
+        layers.map(({ handle, keyGroups }) =>
+          readingStateOf(uid, keyGroups, async () => unpackImages(await reader.get(handle), keyGroups)),
+        ),
       )
       return blobs.flat()
     }),

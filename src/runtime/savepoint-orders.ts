@@ -21,6 +21,7 @@ export interface SavepointOrder {
 export class SavepointOrders {
   readonly #ordered = new Map<string, SavepointOrder>()
   readonly #taken = new Map<number, SavepointOrder>()
+  readonly #requests = new Map<number, string>()
   readonly #failures = new Map<number, unknown>()
 
   order(request: string, order: SavepointOrder): void {
@@ -34,6 +35,7 @@ export class SavepointOrders {
     if (request === undefined || order === undefined) return undefined
     this.#ordered.delete(request)
     this.#taken.set(n, order)
+    this.#requests.set(n, request)
     return order
   }
 
@@ -44,6 +46,11 @@ export class SavepointOrders {
   /** True once a savepoint is under way at which sources stop. */
   get stopping(): boolean {
     return [...this.#taken.values()].some(({ stop }) => stop)
+  }
+
+  /** Who asked for savepoint n. */
+  requestOf(n: number): string {
+    return this.#requests.get(n) ?? ''
   }
 
   stopsAt(n: number): boolean {

@@ -119,7 +119,7 @@ export class TakeOver {
     const restored =
       resumed === undefined
         ? undefined
-        : await loadState(resumed, graph, storage, storage.codec, start.allowNonRestoredState)
+        : await this.#asLeader(loadState(resumed, graph, storage, storage.codec, start.allowNonRestoredState))
     const splits = await this.#splits(enumerators, resumed)
     const base = resumed ?? (await this.#checkpointZero(plan, splits))
     if (resumed === undefined) world.logger.info(`attempt ${plan.attempt} starts a new run`)
@@ -210,6 +210,19 @@ export class TakeOver {
       `attempt ${plan.attempt} begins a new run with the state of ${name}: whatever was written after it may be written again`,
     )
     return { restored, splits, base }
+  }
+
+  /**
+   * What is not found may have been discarded by a successor while this worker stood still: only whoever leads can tell that state is lost.
+   * @throws MILLRACE_ATTEMPT_LOST instead of the failure when another worker leads
+   */
+  async #asLeader<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work
+    } catch (error) {
+      await this.#options.store.proveLeadership()
+      throw error
+    }
   }
 
   async #splits(

@@ -15,6 +15,7 @@ import type { ChainDriver } from './chain-driver.ts'
 import { SourceInput } from './source-input.ts'
 import type { SubtaskCheckpointer } from './subtask-checkpointer.ts'
 import type { TaskInput } from './task-input.ts'
+import { TaskLoad } from './task-load.ts'
 
 /** Steps before the loop lets IO have its turn. */
 const STEPS_PER_TURN = 1
@@ -37,6 +38,8 @@ export interface TaskOptions {
   readonly driver: ChainDriver
   readonly checkpointer: SubtaskCheckpointer
   readonly world: World
+  /** Where the time goes that it waits; shared with whatever makes it wait. */
+  readonly load?: TaskLoad
   /** Called at most once. */
   readonly onFailure: (task: Task, error: unknown) => void
 }
@@ -44,6 +47,7 @@ export interface TaskOptions {
 export class Task {
   readonly id: string
   readonly name: string
+  readonly load: TaskLoad
   readonly #options: TaskOptions
   readonly #mailbox: (() => void | Promise<void>)[] = []
   readonly #processingTimers = new Map<number, { time: number; handle: TimerHandle }>()
@@ -58,6 +62,7 @@ export class Task {
     this.#options = options
     this.id = options.id
     this.name = options.name
+    this.load = options.load ?? new TaskLoad(options.world.clock)
   }
 
   /** Opens the chain. The loop starts with `run`, when all tasks of the job are open. */
@@ -154,6 +159,16 @@ export class Task {
     return this.#options.input.describe()
   }
 
+  /** What keeps its watermark where it is: splits or upstream subtasks. */
+  watermarkHeldBackBy(): readonly string[] {
+    return this.#options.input.watermarkHeldBackBy()
+  }
+
+  /** What its operators have to say of themselves, e.g. which transaction is open. */
+  describeOperators(): readonly string[] {
+    return this.#options.chain.describeOperators()
+  }
+
   /** Ends the loop and closes everything; resolves when the operators are closed. Waits `graceMs` for a call in progress. */
   async cancel(graceMs: number): Promise<void> {
     if (!this.#cancelled) {
@@ -188,9 +203,11 @@ export class Task {
       const outcome = typeof result === 'string' ? result : await this.#interruptible(result)
       if (outcome === 'idle') {
         if (this.#woken || this.#mailbox.length > 0) continue
+        this.load.begin('idle')
         await new Promise<void>((resolve) => {
           this.#wake = resolve
         })
+        this.load.end()
       } else if (++steps >= STEPS_PER_TURN) {
         steps = 0
         await world.timers.turn()

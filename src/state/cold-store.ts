@@ -51,3 +51,19 @@ export interface ColdStore {
   readonly bytes: number
   close(): Promise<void>
 }
+
+/** A part of what a checkpoint says about a store: what `seal` gave, and the key groups (both inclusive) that are wanted of it. */
+export interface ColdOrigin {
+  readonly range: readonly [first: number, last: number]
+  readonly sealed: unknown
+}
+
+/**
+ * Opens the store of one operator subtask for one attempt, holding exactly the state of `origins` (none: it is empty); several after a
+ * rescale. The cache numbers its segments from 1 on; what the origins hold counts as segment 0.
+ *
+ * A store that is itself durable (Redis) must be able to take over any origin of its own kind, and throws StateLostError when what one
+ * promised is gone. One that is local (RocksDB) answers undefined for origins that it cannot use, and the cache fills an empty store from
+ * the remote copy instead: it calls again without origins.
+ */
+export type OpenColdStore = (origins: readonly ColdOrigin[]) => Promise<ColdStore | undefined>

@@ -55,6 +55,8 @@ export class HeapRegistry {
   readonly #operatorName: string
   readonly #states: HeapState[] = []
   readonly #byName = new Map<string, HeapState>()
+  /** Grows when a state is added or changes its form. */
+  generation = 0
 
   constructor(operatorName: string) {
     this.#operatorName = operatorName
@@ -78,6 +80,11 @@ export class HeapRegistry {
     return this.#states.map(({ name, kind, timed, ttl, serde }) => ({ name, kind, timed, ttl, serde }))
   }
 
+  /** The states as an image declares them. */
+  imageStates(): ImageState[] {
+    return this.#states.map(({ name, kind, timed, serde }) => ({ name, kind, timed, serde: serde?.name ?? null }))
+  }
+
   at(number: number): HeapState {
     return this.#states[number]!
   }
@@ -99,6 +106,7 @@ export class HeapRegistry {
     this.#checkSerde(known, serde)
     const change = changeOf(known, { serde, timed: ttl !== undefined }, this.#operatorName, now)
     if (change !== undefined) convert(known, change)
+    this.generation++
     known.serde = serde
     known.ttl = ttl
     known.timed = ttl !== undefined
@@ -129,6 +137,7 @@ export class HeapRegistry {
 
   #add(format: SlotFormat, declared: boolean): HeapState {
     const state = new HeapState(this.#states.length, format, declared)
+    this.generation++
     this.#states.push(state)
     this.#byName.set(state.name, state)
     return state

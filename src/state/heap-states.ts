@@ -41,11 +41,11 @@ export class ValueCheck {
 
 /** Access to one state's slot. `check` is undefined if a serde takes any value. */
 abstract class SlotState {
-  protected readonly tables: HeapTables
+  protected readonly tables: HeapTables<any>
   protected readonly state: number
   protected readonly valueCheck: ValueCheck | undefined
 
-  constructor(tables: HeapTables, state: number, check: ValueCheck | undefined) {
+  constructor(tables: HeapTables<any>, state: number, check: ValueCheck | undefined) {
     this.tables = tables
     this.state = state
     this.valueCheck = check
@@ -63,7 +63,7 @@ abstract class SlotState {
 
   clear(): void {
     if (this.slot() === undefined) return
-    this.tables.removeSlot(this.tables.find()!, this.tables.namespace, this.state)
+    this.tables.removeSlot(this.tables.find(), this.tables.namespace, this.state)
   }
 }
 
@@ -119,9 +119,12 @@ export class HeapListState<T> extends SlotState implements ListState<T> {
     if (slot === undefined) {
       slot = new ListSlot([])
       this.setSlot(slot)
-    } else if (slot.lent) {
-      slot.items = [...slot.items]
-      slot.lent = false
+    } else {
+      this.tables.noteChange()
+      if (slot.lent) {
+        slot.items = [...slot.items]
+        slot.lent = false
+      }
     }
     return slot.items
   }
@@ -148,7 +151,7 @@ export class HeapMapState<K, V> extends SlotState implements MapState<K, V> {
     if (map === undefined) {
       map = new Map()
       this.setSlot(map)
-    }
+    } else this.tables.noteChange()
     map.set(key, value)
   }
 
@@ -158,7 +161,9 @@ export class HeapMapState<K, V> extends SlotState implements MapState<K, V> {
 
   remove(key: K): void {
     const map = this.#map()
-    if (map?.delete(key) === true && map.size === 0) this.clear()
+    if (map === undefined) return
+    this.tables.noteChange()
+    if (map.delete(key) && map.size === 0) this.clear()
   }
 
   contains(key: K): boolean {

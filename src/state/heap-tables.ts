@@ -42,6 +42,18 @@ export class Slots {
   get isEmpty(): boolean {
     return this.#first === undefined && (this.#more?.every((slot) => slot === undefined) ?? true)
   }
+
+  /** Number of slots that hold something. */
+  get filled(): number {
+    let filled = this.#first === undefined ? 0 : 1
+    for (const slot of this.#more ?? []) if (slot !== undefined) filled++
+    return filled
+  }
+
+  protected dropOwn(): void {
+    this.#first = undefined
+    this.#more = undefined
+  }
 }
 
 /** With fewer keys than this they are in the processor's cache anyway. */
@@ -75,6 +87,8 @@ export class KeyRecord extends Slots implements TimerOwner {
   /** Computed when first needed, -1 before. */
   keyGroup = -1
   timers: OwnedTimers | undefined
+  /** The list of changed records that it is on, numbered as the version of the tables at the time; -1 = on none. See TableHooks. */
+  listed = -1
   /** Taken out of the tables: whoever still has it must look its key up again. */
   gone = false
   #spaces: NamespaceSlots | Map<Namespace, NamespaceSlots> | undefined
@@ -140,6 +154,20 @@ export class KeyRecord extends Slots implements TimerOwner {
     return this.#spaces === undefined && this.timers === undefined && this.isEmpty
   }
 
+  /** Number of slots that hold something, in all namespaces. */
+  get slotCount(): number {
+    let count = this.filled
+    if (this.#spaces instanceof Map) for (const slots of this.#spaces.values()) count += slots.filled
+    else for (let each = this.#spaces; each !== undefined; each = each.next) count += each.filled
+    return count
+  }
+
+  /** Forgets all slots; timers stay. */
+  dropSlots(): void {
+    this.dropOwn()
+    this.#spaces = undefined
+  }
+
   /** True if it has no namespace but '' and no timers. */
   get isPlain(): boolean {
     return this.#spaces === undefined && this.timers === undefined
@@ -159,11 +187,29 @@ export function canonicalOf(key: Key, operatorName: string): string | undefined 
   return typeof key === 'object' ? Buffer.from(encodeKey(key, operatorName)).toString('latin1') : undefined
 }
 
-/**
- * Tables of one operator subtask. `beforeTouch` is called when a record is about to be handed out for the first time since the newest
- * freeze; afterwards the record's version must be that of the tables.
- */
-export class HeapTables {
+/** What the owner of tables must know of, and what it makes. */
+export interface TableHooks<R extends KeyRecord = KeyRecord> {
+  /**
+   * A record is about to be handed out for the first time since the newest freeze; afterwards the record's version must be that of the
+   * tables. Also called each time for a record whose version was set back.
+   */
+  readonly beforeTouch: (record: R) => void
+  /** A record is about to be changed; its `listed` is not the version of the tables. Undefined: nobody asks which records changed. */
+  readonly beforeChange?: ((record: R) => void) | undefined
+  /** A key has no record. Throws if that does not mean that it has no state. */
+  readonly absent?: ((key: Key) => void) | undefined
+  /** A record was made. */
+  readonly added?: ((record: R) => void) | undefined
+  /** Records that became empty stay until they are removed by `remove`. */
+  readonly keepsEmpty?: boolean | undefined
+  readonly makeRecord?: RecordClass<R> | undefined
+}
+
+/** A class of records. */
+type RecordClass<R> = new (key: Key, canonical: string | undefined, version: number) => R
+
+/** Tables of one operator subtask. */
+export class HeapTables<R extends KeyRecord = KeyRecord> {
   /** Number of freezes so far. */
   version = 0
   /** Values held: one for each key, namespace and state. */
@@ -171,22 +217,26 @@ export class HeapTables {
   /** The slots of the current key and namespace once they are known; `NOTHING` if it has none. */
   slots: Slots | undefined
   readonly #operatorName: string
-  readonly #beforeTouch: (record: KeyRecord) => void
-  readonly #primitives = new Map<unknown, KeyRecord>()
-  readonly #composites = new Map<string, KeyRecord>()
+  readonly #hooks: TableHooks<R>
+  readonly #beforeChange: ((record: R) => void) | undefined
+  readonly #makeRecord: RecordClass<R>
+  readonly #primitives = new Map<unknown, R>()
+  readonly #composites = new Map<string, R>()
   #key: Key | undefined
   #canonical: string | undefined
   #namespace: Namespace = ''
-  #record: KeyRecord | undefined
+  #record: R | undefined
   /** Records of the keys that come next, looked up together (see lookAhead), and the one of the current key. */
   #aheadKeys: readonly Key[] = []
-  readonly #ahead: (KeyRecord | undefined)[] = []
+  readonly #ahead: (R | undefined)[] = []
   #aheadAt = 0
-  #candidate: KeyRecord | undefined
+  #candidate: R | undefined
 
-  constructor(operatorName: string, beforeTouch: (record: KeyRecord) => void) {
+  constructor(operatorName: string, hooks: TableHooks<R>) {
     this.#operatorName = operatorName
-    this.#beforeTouch = beforeTouch
+    this.#hooks = hooks
+    this.#beforeChange = hooks.beforeChange
+    this.#makeRecord = hooks.makeRecord ?? (KeyRecord as unknown as RecordClass<R>)
   }
 
   get keyCount(): number {
@@ -194,13 +244,13 @@ export class HeapTables {
   }
 
   /** All records; records added meanwhile are visited too, removed ones are not. */
-  records(): Iterable<KeyRecord> {
+  records(): IterableIterator<R> {
     // Keys are of one kind in nearly every job: then one Map's own iterator is several times faster than a generator over two.
     if (this.#composites.size > 0) return this.#allRecords()
     return this.#primitives.size > 0 ? this.#primitives.values() : this.#allRecords()
   }
 
-  *#allRecords(): IterableIterator<KeyRecord> {
+  *#allRecords(): IterableIterator<R> {
     yield* this.#primitives.values()
     yield* this.#composites.values()
   }
@@ -228,6 +278,23 @@ export class HeapTables {
     let held = 0
     for (let i = 0; i < keys.length; i++) if (typeof records[i]?.get(0) === 'object') held++
     this.#aheadKeys = held > 0 ? keys : []
+  }
+
+  /**
+   * The same for tables that hold a part of the keys: `visit` gets each key with its record, undefined if there is none, in the order of
+   * the keys. A key may come more than once.
+   */
+  gather(keys: readonly Key[], visit: (key: Key, record: R | undefined) => void): void {
+    this.forgetCurrent()
+    this.#aheadAt = 0
+    this.#aheadKeys = keys
+    const records = this.#ahead
+    for (let i = 0; i < keys.length; i++) {
+      const key = keys[i]!
+      const record = typeof key === 'object' ? this.recordIfHeld(key) : this.#primitives.get(key)
+      records[i] = record
+      visit(key, record)
+    }
   }
 
   setKey(key: Key): void {
@@ -265,51 +332,75 @@ export class HeapTables {
 
   /** The slots of the current key and namespace, made if there are none. */
   loadForWrite(): Slots {
-    if (this.slots !== undefined && this.slots !== NOTHING) return this.slots
-    this.slots = this.findOrMake().spaceForWrite(this.#namespace)
+    if (this.slots === undefined || this.slots === NOTHING)
+      this.slots = this.findOrMake().spaceForWrite(this.#namespace)
+    this.noteChange()
     return this.slots
   }
 
+  /** The record of the current key is about to be changed in place. */
+  noteChange(): void {
+    if (this.#beforeChange === undefined) return
+    const record = this.#record
+    if (record !== undefined && record.listed !== this.version) this.#beforeChange(record)
+  }
+
   /** The record of the current key, ready to be changed. */
-  find(): KeyRecord | undefined {
+  find(): R | undefined {
     if (this.#record !== undefined) return this.#record
     const record = this.#candidate === undefined || this.#candidate.gone ? this.#lookUp() : this.#candidate
-    if (record === undefined) return undefined
-    if (record.version !== this.version) this.#beforeTouch(record)
+    if (record === undefined) {
+      this.#hooks.absent?.(this.#requireKey())
+      return undefined
+    }
+    if (record.version !== this.version) this.#hooks.beforeTouch(record)
     this.#record = record
     return record
   }
 
-  #lookUp(): KeyRecord | undefined {
+  #lookUp(): R | undefined {
     return this.#canonical === undefined
       ? this.#primitives.get(this.#requireKey())
       : this.#composites.get(this.#canonical)
   }
 
   /** The record of the current key, made if there is none. */
-  findOrMake(): KeyRecord {
+  findOrMake(): R {
     const found = this.find()
     if (found !== undefined) return found
     this.#record = this.#add(this.#requireKey(), this.#canonical)
     return this.#record
   }
 
-  /** The record of any key, made if there is none: for restoring. */
-  recordOf(key: Key): KeyRecord {
+  /** The record of any key, made if there is none: for restoring and loading. */
+  recordOf(key: Key): R {
     const canonical = canonicalOf(key, this.#operatorName)
     const found = canonical === undefined ? this.#primitives.get(key) : this.#composites.get(canonical)
     return found ?? this.#add(key, canonical)
   }
 
+  /** The record of any key, if there is one. */
+  recordIfHeld(key: Key): R | undefined {
+    const canonical = canonicalOf(key, this.#operatorName)
+    return canonical === undefined ? this.#primitives.get(key) : this.#composites.get(canonical)
+  }
+
+  /** Before a record is handed out or changed that is not the current one. */
+  touch(record: R): void {
+    if (record.version !== this.version) this.#hooks.beforeTouch(record)
+  }
+
   /** Before a record is changed that is not the current one. */
-  touch(record: KeyRecord): void {
-    if (record.version !== this.version) this.#beforeTouch(record)
+  touchForChange(record: R): void {
+    this.touch(record)
+    if (this.#beforeChange !== undefined && record.listed !== this.version) this.#beforeChange(record)
   }
 
   /** Empties a slot; namespaces and records that hold nothing any more are dropped. */
-  removeSlot(record: KeyRecord, namespace: Namespace, state: number): void {
+  removeSlot(record: R, namespace: Namespace, state: number): void {
     const slots = record.space(namespace)
     if (slots?.get(state) === undefined) return
+    if (this.#beforeChange !== undefined && record.listed !== this.version) this.#beforeChange(record)
     slots.set(state, undefined)
     this.entries--
     if (!slots.isEmpty) return
@@ -319,8 +410,20 @@ export class HeapTables {
   }
 
   /** Takes a record that holds nothing out of the tables. */
-  dropIfEmpty(record: KeyRecord): void {
-    if (!record.isUnused) return
+  dropIfEmpty(record: R): void {
+    if (this.#hooks.keepsEmpty !== true && record.isUnused) this.remove(record)
+  }
+
+  /** Takes the slots of a record, all of them; its timers stay. */
+  empty(record: R): void {
+    this.entries -= record.slotCount
+    record.dropSlots()
+    if (record === this.#record) this.forgetCurrent()
+  }
+
+  /** Takes a record out of the tables, with what it holds. */
+  remove(record: R): void {
+    this.entries -= record.slotCount
     record.gone = true
     if (record.canonical === undefined) this.#primitives.delete(record.key)
     else this.#composites.delete(record.canonical)
@@ -336,12 +439,13 @@ export class HeapTables {
     this.forgetCurrent()
   }
 
-  #add(key: Key, canonical: string | undefined): KeyRecord {
+  #add(key: Key, canonical: string | undefined): R {
     // The caller may change its array or bytes later: a composite key is kept as a copy.
     const own = canonical === undefined ? key : decodeKey(Buffer.from(canonical, 'latin1'))
-    const record = new KeyRecord(own, canonical, this.version)
+    const record = new this.#makeRecord(own, canonical, this.version)
     if (canonical === undefined) this.#primitives.set(own, record)
     else this.#composites.set(canonical, record)
+    this.#hooks.added?.(record)
     return record
   }
 

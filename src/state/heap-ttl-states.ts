@@ -7,14 +7,16 @@ import type { ListState, MapState, StateTtlOptions, ValueState } from '../core/s
 import type { ValueCheck } from './heap-states.ts'
 import { isExpired, TtlCell } from './state-slot.ts'
 
-/** The rules that the three states share. */
+/** The rules that the three states share. `beforeChange` is called before the current record changes because it was read. */
 class TtlRules {
   readonly #options: StateTtlOptions
   readonly #clock: Clock
+  readonly #beforeChange: () => void
 
-  constructor(options: StateTtlOptions, clock: Clock) {
+  constructor(options: StateTtlOptions, clock: Clock, beforeChange: () => void) {
     this.#options = options
     this.#clock = clock
+    this.#beforeChange = beforeChange
   }
 
   fresh<T>(value: T): TtlCell {
@@ -32,7 +34,9 @@ class TtlRules {
 
   /** A cell that lives was read. */
   wasRead(cell: TtlCell): void {
-    if (this.#options.updateType === 'OnReadAndWrite') cell.lastAccess = this.#clock.now()
+    if (this.#options.updateType !== 'OnReadAndWrite') return
+    this.#beforeChange()
+    cell.lastAccess = this.#clock.now()
   }
 }
 
@@ -47,9 +51,10 @@ export class HeapTtlValueState<T> implements ValueState<T> {
     options: StateTtlOptions,
     clock: Clock,
     check: ValueCheck | undefined,
+    beforeChange: () => void,
   ) {
     this.#inner = inner
-    this.#rules = new TtlRules(options, clock)
+    this.#rules = new TtlRules(options, clock, beforeChange)
     this.#check = check
   }
 
@@ -89,9 +94,10 @@ export class HeapTtlListState<T> implements ListState<T> {
     options: StateTtlOptions,
     clock: Clock,
     check: ValueCheck | undefined,
+    beforeChange: () => void,
   ) {
     this.#inner = inner
-    this.#rules = new TtlRules(options, clock)
+    this.#rules = new TtlRules(options, clock, beforeChange)
     this.#check = check
   }
 
@@ -138,9 +144,10 @@ export class HeapTtlMapState<K, V> implements MapState<K, V> {
     options: StateTtlOptions,
     clock: Clock,
     check: ValueCheck | undefined,
+    beforeChange: () => void,
   ) {
     this.#inner = inner
-    this.#rules = new TtlRules(options, clock)
+    this.#rules = new TtlRules(options, clock, beforeChange)
     this.#check = check
   }
 

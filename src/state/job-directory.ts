@@ -1,12 +1,41 @@
 /** All checkpoints of one job in a shared directory (`state.backend: filesystem`): every run's can be read, one attempt writes. */
+import { join } from 'node:path'
 import type { BlobStore, StateHandle } from '../checkpoint/checkpoint-storage.ts'
-import { DirectoryCheckpointStorage, type DirectoryStorageOptions } from './directory-storage.ts'
+import type { CompletedCheckpoint } from '../checkpoint/completed-checkpoint.ts'
+import { encodeJobName } from '../core/job-name.ts'
+import {
+  DirectoryCheckpointStorage,
+  type DirectoryStorageOptions,
+  METADATA_FILE,
+} from './directory-storage.ts'
+import { existsStored, namesIn } from './durable-file.ts'
+import { encodeMetadata } from './savepoint-metadata.ts'
+import { openSnapshot, type StoredSnapshot } from './savepoint-source.ts'
+
+/** Longest name of a job's folder. */
+const FOLDER_NAME_BYTES = 100
+
+/** Name of the job's folder below `state.checkpoints.dir`. */
+export function jobFolder(jobName: string): string {
+  return encodeJobName(jobName, FOLDER_NAME_BYTES)
+}
+
+/** The checkpoints of all runs of a job that lie in a directory whole. @throws StateLostError for damaged metadata */
+export async function jobSnapshots(root: string, jobName: string): Promise<StoredSnapshot[]> {
+  const found: StoredSnapshot[] = []
+  const job = join(root, jobFolder(jobName))
+  for (const run of await namesIn(job))
+    for (const name of await namesIn(join(job, run)))
+      if (await existsStored(join(job, run, name, METADATA_FILE)))
+        found.push(await openSnapshot(join(job, run, name)))
+  return found
+}
 
 /** What an attempt writes. Names are unique by (run, attempt, n), so a zombie's files and ours never meet. */
 export interface DirectoryAttempt {
   blobs(n: number): BlobStore
   /** For people, and to start a job from; the checkpoint topic decides what is complete. */
-  writeMetadata(n: number, bytes: Uint8Array): Promise<void>
+  writeMetadata(checkpoint: CompletedCheckpoint): Promise<void>
 }
 
 export class JobDirectory {
@@ -41,10 +70,10 @@ export class JobDirectory {
     await storage.prepare()
     return {
       blobs: (n) => storage.blobStore(n),
-      writeMetadata: async (n, bytes) => {
+      writeMetadata: async (checkpoint) => {
         // Left by an attempt that died on this n; the commit point that was written says which one is true.
-        await storage.discardMetadata(n)
-        await storage.writeMetadata(n, bytes)
+        await storage.discardMetadata(checkpoint.n)
+        await storage.writeMetadata(checkpoint.n, encodeMetadata('checkpoint', checkpoint))
       },
     }
   }

@@ -17,7 +17,7 @@
  */
 import { crc32 } from '@node-rs/crc32'
 import type { Key, KeyGroupImage, Namespace, StateKind } from '../core/state.ts'
-import type { OwnedTimers, TimeDomain } from '../core/time/timer-queues.ts'
+import type { TimeDomain } from '../core/time/timer-queues.ts'
 import { StateLostError } from '../errors.ts'
 import { readSlot, type SlotFormat, writeSlot } from './state-slot.ts'
 import { StructuredValueReader } from './structured-reader.ts'
@@ -38,6 +38,13 @@ export interface ImageState {
   readonly timed: boolean
   /** Name of the serde that wrote the values; null: structured values. */
   readonly serde: string | null
+}
+
+/** Timers of a record, in the order of their registration. */
+export interface ImageTimers {
+  inOrder(
+    domain: TimeDomain,
+  ): readonly { readonly namespace: Namespace; readonly time: number; readonly sequence: number }[]
 }
 
 /** Takes what an image holds, in order: a record begins, its values and timers follow, it ends. Nothing is made for a record but this. */
@@ -85,7 +92,7 @@ export class KeyGroupImageWriter {
   }
 
   /** Ends the record with the key's timers. */
-  endRecord(timers: OwnedTimers | undefined): void {
+  endRecord(timers: ImageTimers | undefined): void {
     this.#out.writeCount(0)
     if (timers === undefined) {
       for (let domain = 0; domain < DOMAINS.length; domain++) this.#out.writeCount(0)

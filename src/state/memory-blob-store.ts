@@ -53,6 +53,6 @@ export class MemoryBlobStore implements BlobStore {
 }
 
 function describeHandle(handle: StateHandle): string {
-  if (handle.kind === 'file') return `the file '${handle.path}'`
+  if (handle.kind === 'file' || handle.kind === 'kept') return `the file '${handle.path}'`
   return handle.kind === 'topic' ? `'${handle.name}'` : 'inline bytes'
 }

@@ -29,6 +29,8 @@ export const MAX_DEPTH = 512
 export const MAX_SHAPE_KEYS = 64
 /** Shapes a block may have; further objects are written with their keys. */
 export const MAX_SHAPES = 4096
+/** A writer that is used again keeps no larger buffer. */
+const REUSED_BYTES = 64 * 1024
 
 /** The tag bytes of format 1. */
 export const Tag = {
@@ -58,7 +60,9 @@ export const Tag = {
 } as const
 
 interface Shape {
-  readonly id: number
+  /** Its number in the block that `block` says. */
+  id: number
+  block: number
   readonly keys: readonly string[]
 }
 
@@ -83,11 +87,15 @@ export class StructuredValueWriter {
   #view: DataView
   #at: number
   readonly #headroom: number
-  readonly #root = new ShapeNode()
+  #root = new ShapeNode()
+  /** Nodes below the root. */
+  #nodes = 0
   #shapes = 0
   /** The last shape met at each depth: runs of equal objects find theirs without the tree. */
   readonly #lastShapes: (Shape | undefined)[] = []
   #failure: unknown
+  /** Number of blocks begun; shapes of earlier ones are defined anew. */
+  #block = 0
 
   /** `headroom` bytes are left free at the front of the result, for the header of whatever contains the block. */
   constructor(options: { headroom?: number; initialBytes?: number } = {}) {
@@ -134,6 +142,25 @@ export class StructuredValueWriter {
   finish(): Uint8Array {
     if (this.#failure !== undefined) throw this.#failure
     return Uint8Array.prototype.slice.call(this.#buffer, 0, this.#at)
+  }
+
+  /** Begins another block and forgets the one before: many small blocks need one writer. */
+  reset(): void {
+    this.#block++
+    this.#shapes = 0
+    this.#failure = undefined
+    if (this.#nodes > MAX_SHAPES) {
+      this.#root = new ShapeNode()
+      this.#nodes = 0
+      this.#lastShapes.length = 0
+    }
+    if (this.#buffer.length > REUSED_BYTES) {
+      this.#buffer = Buffer.allocUnsafeSlow(REUSED_BYTES)
+      this.#view = new DataView(this.#buffer.buffer)
+    }
+    this.#buffer.fill(0, 0, this.#headroom)
+    this.#at = this.#headroom
+    this.#buffer[this.#at++] = STRUCTURED_VALUE_VERSION
   }
 
   #reserve(count: number): void {
@@ -274,7 +301,7 @@ export class StructuredValueWriter {
   #object(value: Record<string, unknown>, depth: number): void {
     const keys = Object.keys(value)
     const shape = this.#lastShapes[depth]
-    if (shape !== undefined && shape.keys.length === keys.length) {
+    if (shape !== undefined && shape.block === this.#block && shape.keys.length === keys.length) {
       const known = shape.keys
       let i = 0
       while (i < keys.length && keys[i] === known[i]) i++
@@ -309,16 +336,22 @@ export class StructuredValueWriter {
       if (next === undefined) {
         if (this.#shapes >= MAX_SHAPES) return undefined
         next = new ShapeNode()
+        this.#nodes++
         node.next.set(keys[i]!, next)
       }
       node = next
     }
-    if (node.shape !== undefined) {
-      this.#shapeTag(node.shape.id)
-      return node.shape
+    const known = node.shape
+    if (known !== undefined && known.block === this.#block) {
+      this.#shapeTag(known.id)
+      return known
     }
     if (this.#shapes >= MAX_SHAPES) return undefined
-    node.shape = { id: this.#shapes++, keys }
+    if (known === undefined) node.shape = { id: this.#shapes++, block: this.#block, keys }
+    else {
+      known.id = this.#shapes++
+      known.block = this.#block
+    }
     this.#tagAndCount(Tag.NEW_SHAPE, keys.length)
     for (const key of keys) this.#string(key)
     return node.shape

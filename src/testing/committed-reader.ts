@@ -2,16 +2,8 @@
  * Reads one partition of the simulated brokers as a read_committed consumer would, on its own: the simulation judges by what it reads,
  * so it shares no code with the source.
  */
-import {
-  decodePlainRecords,
-  markerOf,
-  type PlainRecord,
-  readBatchHeader,
-  splitBatches,
-} from './plain-batch.ts'
+import { decodePlainRecords, markerOf, type PlainRecord } from './plain-batch.ts'
 import type { SimulatedLog } from './simulated-log.ts'
-
-const EVERYTHING = 1 << 30
 
 /** A cursor over the committed records of one log. */
 export class CommittedReader {
@@ -30,22 +22,20 @@ export class CommittedReader {
   /** Committed records that became visible since the last call, in the order of the log. */
   read(): PlainRecord[] {
     if (this.#log.lastStableOffset <= this.#position) return []
-    const slice = this.#log.read(this.#position, EVERYTHING, 'read_committed', true)
-    const upcoming = [...slice.abortedTransactions].sort((a, b) => (a.firstOffset < b.firstOffset ? -1 : 1))
+    const { batches, abortedTransactions } = this.#log.committedFrom(this.#position)
+    const upcoming = [...abortedTransactions].sort((a, b) => (a.firstOffset < b.firstOffset ? -1 : 1))
     const aborted = new Set<bigint>()
     const records: PlainRecord[] = []
-    for (const batch of splitBatches(slice.records)) {
-      const header = readBatchHeader(batch)!
-      const last = header.baseOffset + BigInt(header.lastOffsetDelta)
-      while (upcoming.length > 0 && upcoming[0]!.firstOffset <= last)
+    for (const { bytes, header, lastOffset } of batches) {
+      while (upcoming.length > 0 && upcoming[0]!.firstOffset <= lastOffset)
         aborted.add(upcoming.shift()!.producerId)
       if (header.control) {
-        if (markerOf(batch) === 'ABORT') aborted.delete(header.producerId)
+        if (markerOf(bytes) === 'ABORT') aborted.delete(header.producerId)
       } else if (!header.transactional || !aborted.has(header.producerId)) {
-        for (const record of decodePlainRecords(batch))
+        for (const record of decodePlainRecords(bytes))
           if (record.offset >= this.#position) records.push(record)
       }
-      this.#position = last + 1n
+      this.#position = lastOffset + 1n
     }
     return records
   }

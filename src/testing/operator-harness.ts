@@ -7,7 +7,8 @@
  *     expect(harness.values()).toEqual([{ user: 'ann', count: 1, sum: 3 }])
  */
 
-import { type RecordVector, recordVector, type WatermarkStatus } from '../core/element.ts'
+import { redistributeOperatorState } from '../checkpoint/rescale-plan.ts'
+import { type RecordVector, recordVector } from '../core/element.ts'
 import type {
   CoProcessFunction,
   FilterFunction,
@@ -17,6 +18,7 @@ import type {
   MapFunction,
   ProcessFunction,
 } from '../core/functions.ts'
+import { keyGroupOf, keyGroupRangeOf, rangeContains, subtaskOfKey } from '../core/graph/key-groups.ts'
 import { coProcessOperator, keyedCoProcessOperator } from '../core/operators/co-process.ts'
 import { filterOperator, flatMapOperator, mapOperator } from '../core/operators/map.ts'
 import { keyedProcessOperator, processOperator } from '../core/operators/process.ts'
@@ -26,7 +28,6 @@ import type {
   OperatorFactory,
   OperatorRestore,
   OperatorStateSnapshot,
-  Output,
   StreamOperator,
 } from '../core/operators/stream-operator.ts'
 import type { OutputTag } from '../core/output-tag.ts'
@@ -35,15 +36,11 @@ import type { Key, KeyedStateBackend, KeyGroupImage, KeyGroupRange } from '../co
 import { MillraceError } from '../errors.ts'
 import { MetricRegistry } from '../metrics/metrics.ts'
 import { HeapKeyedStateBackend } from '../state/heap-backend.ts'
+import { type BuildOperator, type BuildTwoInputOperator, declaredOperator } from './declared-operator.ts'
+import { type EmittedRecord, RecordingOutput } from './recording-output.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { StrictKeyedState } from './strict-keyed-state.ts'
 import { VirtualTime } from './virtual-time.ts'
-
-/** A record that the operator emitted; the timestamp is null if it has none. */
-export interface EmittedRecord<T> {
-  readonly value: T
-  readonly timestamp: number | null
-}
 
 /** State of the operator at one moment; give it to another harness to go on from there. */
 export interface HarnessSnapshot {
@@ -57,8 +54,12 @@ export interface HarnessSnapshot {
 export interface HarnessOptions {
   /** True for operators with keyed state. */
   readonly keyed?: boolean
-  /** Continue from here. */
-  readonly restore?: HarnessSnapshot
+  /** Continue from here; several snapshots are those of all subtasks, in the order of their index. */
+  readonly restore?: HarnessSnapshot | readonly HarnessSnapshot[]
+  /** Subtasks of the operator: this one has its part of the key groups and of the state. 1 by default. */
+  readonly parallelism?: number
+  /** Which of them this one is, from 0. */
+  readonly subtaskIndex?: number
   /** Clock at the start, epoch ms. Default 0. */
   readonly processingTime?: number
   readonly maxParallelism?: number
@@ -69,37 +70,8 @@ export interface HarnessOptions {
   readonly keyedState?: (clock: Clock, range: KeyGroupRange) => KeyedStateBackend
 }
 
+const MAX_PARALLELISM = 128
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => SILENT }
-
-/** Notes what the operator emits. */
-class RecordingOutput implements Output {
-  readonly main: EmittedRecord<any>[] = []
-  readonly sides = new Map<string, EmittedRecord<any>[]>()
-  readonly watermarks: number[] = []
-  readonly statuses: boolean[] = []
-
-  emit(vector: RecordVector): void {
-    append(this.main, vector)
-  }
-  emitSide(tagId: string, vector: RecordVector): void {
-    const side = this.sides.get(tagId) ?? []
-    this.sides.set(tagId, side)
-    append(side, vector)
-  }
-  emitWatermark(timestamp: number): void {
-    this.watermarks.push(timestamp)
-  }
-  emitStatus(status: WatermarkStatus): void {
-    this.statuses.push(status.idle)
-  }
-}
-
-function append(records: EmittedRecord<unknown>[], { values, timestamps }: RecordVector): void {
-  values.forEach((value, i) => {
-    const timestamp = timestamps[i]!
-    records.push({ value, timestamp: Number.isNaN(timestamp) ? null : timestamp })
-  })
-}
 
 /** Drives one operator. Calls must be awaited one after the other. */
 export class OperatorHarness<IN, OUT, IN2 = never> {
@@ -109,6 +81,8 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
   private readonly state: StrictKeyedState | undefined
   private readonly options: HarnessOptions
   private readonly metrics = new MetricRegistry()
+  /** What the operator wants to do in a call of its own. */
+  private readonly posted: (() => void | Promise<void>)[] = []
   private wakeUpAt: number | undefined
   private failure: { readonly error: unknown } | undefined
   private busy = false
@@ -117,7 +91,8 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
     this.operator = operator
     this.options = options
     this.time = new VirtualTime({ startMs: options.processingTime ?? 0 })
-    this.state = options.keyed === true ? new StrictKeyedState(this.backend()) : undefined
+    this.state =
+      options.keyed === true ? new StrictKeyedState(this.backend(), (key) => this.checkOwned(key)) : undefined
   }
 
   /** Sets up, restores and opens one operator. */
@@ -174,6 +149,33 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
     return OperatorHarness.of(factory, { ...options, keyed: true })
   }
 
+  /**
+   * The operator that a job would have: `build` makes one operator of the stream, with any method that streams have. For windows, sums,
+   * reduce, watermarks.
+   * @example OperatorHarness.stream((orders: DataStream<Order>) => orders.keyBy(userOf).window(TumblingEventTimeWindows.of(10_000)).sum('amount'))
+   */
+  static async stream<IN, OUT>(
+    build: BuildOperator<IN, OUT>,
+    options?: HarnessOptions,
+  ): Promise<OperatorHarness<IN, OUT>> {
+    const { factory, declared } = await declaredOperator((first) => build(first))
+    return OperatorHarness.of(factory, { ...declared, ...options })
+  }
+
+  /** The same for two inputs: connected streams, joins, broadcast state. Which is the first input is what `connect` says. */
+  static async streams<IN, IN2, OUT>(
+    build: BuildTwoInputOperator<IN, IN2, OUT>,
+    options?: HarnessOptions,
+  ): Promise<OperatorHarness<IN, OUT, IN2>> {
+    const { factory, declared } = await declaredOperator(build)
+    return OperatorHarness.of(factory, { ...declared, ...options })
+  }
+
+  /** The subtask that a key belongs to. */
+  static subtaskOf(key: Key, parallelism: number, maxParallelism: number = MAX_PARALLELISM): number {
+    return subtaskOfKey(key, maxParallelism, parallelism)
+  }
+
   /** One record of the first input. */
   processElement(value: IN, timestamp: number | null = null): Promise<void> {
     return this.processElements([value], timestamp === null ? undefined : [timestamp])
@@ -211,6 +213,14 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
       await this.call(() => this.operator.onProcessingTime?.(at))
     }
     await this.time.advance(time - this.time.now())
+    await this.settle()
+  }
+
+  /** Lets promises settle that need no clock, and the operator do what it wants to do then (asynchronous functions). */
+  async settle(): Promise<void> {
+    await this.time.advance(0)
+    if (this.busy) return
+    if (this.posted.length > 0 || this.failure !== undefined) await this.call(() => undefined)
   }
 
   /** Moves the clock by `ms`. */
@@ -278,6 +288,10 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
   stateEntries(): number {
     return this.state?.entries ?? 0
   }
+  /** True if the key's records come to this subtask. Those of other keys are refused. */
+  owns(key: Key): boolean {
+    return rangeContains(this.range(), keyGroupOf(key, this.maxParallelism()))
+  }
   /** Keys that hold the named state. */
   keysOf(stateName: string): Key[] {
     return this.state === undefined ? [] : [...this.state.keys(stateName)]
@@ -285,11 +299,14 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
 
   private async start(): Promise<void> {
     const { restore } = this.options
+    const snapshots = restore === undefined ? [] : 'keyGroups' in restore ? [restore] : restore
     this.operator.setup(this.context())
-    if (restore !== undefined) this.state?.restore(restore.keyGroups)
-    await this.call(() =>
-      this.operator.initializeState?.(restore === undefined ? undefined : restoreOf(restore)),
+    const range = this.range()
+    const owned = snapshots.flatMap(({ keyGroups }) =>
+      keyGroups.filter(({ keyGroup }) => rangeContains(range, keyGroup)),
     )
+    if (snapshots.length > 0) this.state?.restore(owned)
+    await this.call(() => this.operator.initializeState?.(this.restored(snapshots)))
     await this.call(() => this.operator.open?.())
   }
 
@@ -303,6 +320,8 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
     this.busy = true
     try {
       await run()
+      for (let action = this.posted.shift(); action !== undefined; action = this.posted.shift())
+        await action()
     } finally {
       this.busy = false
     }
@@ -317,8 +336,8 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
         jobName: 'harness',
         operatorName: name,
         uid: name,
-        subtaskIndex: 0,
-        parallelism: 1,
+        subtaskIndex: this.options.subtaskIndex ?? 0,
+        parallelism: this.options.parallelism ?? 1,
         attempt: 1,
       },
       world: this.world(),
@@ -329,6 +348,9 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
       maxParallelism: this.maxParallelism(),
       requestProcessingTime: (time) => {
         if (this.wakeUpAt === undefined || time < this.wakeUpAt) this.wakeUpAt = time
+      },
+      post: (action) => {
+        this.posted.push(action)
       },
       fail: (error) => {
         this.failure ??= { error }
@@ -347,11 +369,36 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
   }
 
   private maxParallelism(): number {
-    return this.options.maxParallelism ?? 128
+    return this.options.maxParallelism ?? MAX_PARALLELISM
   }
 
   private range(): KeyGroupRange {
-    return { start: 0, end: this.maxParallelism() - 1 }
+    const { subtaskIndex = 0, parallelism = 1 } = this.options
+    return keyGroupRangeOf(subtaskIndex, this.maxParallelism(), parallelism)
+  }
+
+  private checkOwned(key: Key): void {
+    const { subtaskIndex = 0, parallelism = 1 } = this.options
+    if (parallelism === 1 || this.owns(key)) return
+    throw new MillraceError(
+      'MILLRACE_STATE_ACCESS',
+      `Key ${JSON.stringify(key, (_, part) => (typeof part === 'bigint' ? `${part}n` : part))} belongs to subtask ` +
+        `${subtaskOfKey(key, this.maxParallelism(), parallelism)} of ${parallelism}, and this is subtask ${subtaskIndex}`,
+      { remedy: 'Give the record to the harness of that subtask; OperatorHarness.subtaskOf says which.' },
+    )
+  }
+
+  /** This subtask's part of the operator state. */
+  private restored(snapshots: readonly HarnessSnapshot[]): OperatorRestore | undefined {
+    if (snapshots.length === 0) return undefined
+    const { subtaskIndex = 0, parallelism = 1 } = this.options
+    const states = snapshots.map(({ operatorState }) => operatorState)
+    const own = redistributeOperatorState(states, parallelism)[subtaskIndex] ?? {}
+    return {
+      checkpointId: snapshots[0]!.checkpointId,
+      operatorState: Object.fromEntries(Object.entries(own).map(([name, { items }]) => [name, items])),
+      splits: undefined,
+    }
   }
 
   private backend(): KeyedStateBackend {
@@ -368,14 +415,4 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
 
 function vectorOf(values: readonly unknown[], timestamps: readonly number[] | undefined): RecordVector {
   return recordVector(values, timestamps ?? values.map(() => Number.NaN))
-}
-
-function restoreOf({ checkpointId, operatorState }: HarnessSnapshot): OperatorRestore {
-  return {
-    checkpointId,
-    operatorState: Object.fromEntries(
-      Object.entries(operatorState).map(([name, { items }]) => [name, items]),
-    ),
-    splits: undefined,
-  }
 }

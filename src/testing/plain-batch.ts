@@ -17,6 +17,7 @@ const COMPRESSION_MASK = 0x07
 const LOG_APPEND_TIME = 0x08
 const TRANSACTIONAL = 0x10
 const CONTROL = 0x20
+const NO_ATTRIBUTES = Buffer.alloc(1)
 
 /** The fixed part of a batch. */
 export interface BatchHeader {
@@ -109,19 +110,62 @@ export function stampBatch(batch: Buffer, timestamp: number): void {
   batch.writeUInt32BE(crc32c(batch.subarray(ATTRIBUTES_AT)), 17)
 }
 
-function zigZag(value: bigint): Buffer {
-  let rest = BigInt.asUintN(64, (value << 1n) ^ (value >> 63n))
-  const bytes: number[] = []
-  while (rest > 0x7fn) {
-    bytes.push(Number(rest & 0x7fn) | 0x80)
-    rest >>= 7n
-  }
-  bytes.push(Number(rest))
-  return Buffer.from(bytes)
-}
+const INT32_MAX = 0x7fff_ffff
+/** Bytes that a number takes at the most. */
+const VARINT_BYTES = 10
 
-function lengthPrefixed(bytes: Buffer | null): Buffer {
-  return bytes === null ? zigZag(-1n) : Buffer.concat([zigZag(BigInt(bytes.length)), bytes])
+/** Writes zig-zag varints and length-prefixed bytes into a buffer that grows. */
+class Pen {
+  #buffer = Buffer.allocUnsafe(256)
+  #at = 0
+
+  get length(): number {
+    return this.#at
+  }
+
+  varint(value: number): void {
+    this.#reserve(VARINT_BYTES)
+    if (value >= -INT32_MAX && value <= INT32_MAX) {
+      let rest = ((value << 1) ^ (value >> 31)) >>> 0
+      while (rest > 0x7f) {
+        this.#buffer[this.#at++] = (rest & 0x7f) | 0x80
+        rest >>>= 7
+      }
+      this.#buffer[this.#at++] = rest
+      return
+    }
+    const wide = BigInt(value)
+    let rest = BigInt.asUintN(64, (wide << 1n) ^ (wide >> 63n))
+    while (rest > 0x7fn) {
+      this.#buffer[this.#at++] = Number(rest & 0x7fn) | 0x80
+      rest >>= 7n
+    }
+    this.#buffer[this.#at++] = Number(rest)
+  }
+
+  bytes(bytes: Buffer): void {
+    this.#reserve(bytes.length)
+    this.#at += bytes.copy(this.#buffer, this.#at)
+  }
+
+  lengthPrefixed(bytes: Buffer | null): void {
+    this.varint(bytes === null ? -1 : bytes.length)
+    if (bytes !== null) this.bytes(bytes)
+  }
+
+  /** What was written; the next word begins an empty sheet. */
+  take(): Buffer {
+    const written = this.#buffer.subarray(0, this.#at)
+    this.#at = 0
+    return written
+  }
+
+  #reserve(count: number): void {
+    if (this.#at + count <= this.#buffer.length) return
+    const larger = Buffer.allocUnsafe(2 * (this.#at + count))
+    this.#buffer.copy(larger, 0, 0, this.#at)
+    this.#buffer = larger
+  }
 }
 
 function toBytes(value: Buffer | string | null | undefined): Buffer | null {
@@ -132,22 +176,23 @@ function toBytes(value: Buffer | string | null | undefined): Buffer | null {
 export function encodePlainBatch(input: PlainBatchInput): Buffer {
   const stamps = input.records.map((record) => record.timestamp ?? input.timestamp ?? 0)
   const baseTimestamp = stamps[0] ?? input.timestamp ?? 0
-  const records = input.records.map((record, index) => {
-    const body = Buffer.concat([
-      Buffer.from([0]),
-      zigZag(BigInt(stamps[index]! - baseTimestamp)),
-      zigZag(BigInt(record.offsetDelta ?? index)),
-      lengthPrefixed(toBytes(record.key)),
-      lengthPrefixed(toBytes(record.value)),
-      zigZag(BigInt(record.headers?.length ?? 0)),
-      ...(record.headers ?? []).flatMap(([name, value]) => [
-        lengthPrefixed(Buffer.from(name)),
-        lengthPrefixed(value),
-      ]),
-    ])
-    return lengthPrefixed(body)
-  })
-  const batch = Buffer.concat([Buffer.alloc(BATCH_HEADER_BYTES), ...records])
+  const body = new Pen()
+  const pen = new Pen()
+  for (const [index, record] of input.records.entries()) {
+    pen.bytes(NO_ATTRIBUTES)
+    pen.varint(stamps[index]! - baseTimestamp)
+    pen.varint(record.offsetDelta ?? index)
+    pen.lengthPrefixed(toBytes(record.key))
+    pen.lengthPrefixed(toBytes(record.value))
+    pen.varint(record.headers?.length ?? 0)
+    for (const [name, value] of record.headers ?? []) {
+      pen.lengthPrefixed(Buffer.from(name))
+      pen.lengthPrefixed(value)
+    }
+    body.lengthPrefixed(pen.take())
+  }
+  const batch = Buffer.alloc(BATCH_HEADER_BYTES + body.length)
+  body.take().copy(batch, BATCH_HEADER_BYTES)
   batch.writeInt32BE(batch.length - OVERHEAD_BYTES, 8)
   placeBatch(batch, input.baseOffset ?? 0n, input.leaderEpoch ?? -1)
   batch[16] = 2
@@ -192,7 +237,7 @@ export function markerOf(batch: Buffer): 'COMMIT' | 'ABORT' {
   return decodePlainRecords(batch)[0]!.key!.readInt16BE(2) === 1 ? 'COMMIT' : 'ABORT'
 }
 
-/** Reads zig-zag varints and length-prefixed bytes. */
+/** Reads zig-zag varints, up to 2^53, and length-prefixed bytes. */
 class Cursor {
   readonly #buffer: Buffer
   #at = 0
@@ -201,19 +246,21 @@ class Cursor {
     this.#buffer = buffer
   }
 
-  varint(): bigint {
-    let value = 0n
-    for (let shift = 0n; ; shift += 7n) {
+  varint(): number {
+    let value = 0
+    let scale = 1
+    for (;;) {
       const byte = this.#buffer[this.#at++]
       if (byte === undefined)
         throw new CorruptBatchError('MILLRACE_CORRUPT_BATCH', 'A record ends in the middle of a number.')
-      value |= BigInt(byte & 0x7f) << shift
-      if (byte < 0x80) return (value >> 1n) ^ -(value & 1n)
+      value += (byte & 0x7f) * scale
+      scale *= 0x80
+      if (byte < 0x80) return value % 2 === 0 ? value / 2 : -(value + 1) / 2
     }
   }
 
   bytes(): Buffer | null {
-    const length = Number(this.varint())
+    const length = this.varint()
     if (length < 0) return null
     this.#at += length
     return this.#buffer.subarray(this.#at - length, this.#at)
@@ -241,16 +288,17 @@ export function decodePlainRecords(batch: Buffer): PlainRecord[] {
   const packed = batch.subarray(BATCH_HEADER_BYTES, header.sizeBytes)
   const cursor = new Cursor(decompress(compression, packed, UNPACKED_LIMIT))
   const appendTime = (attributes & LOG_APPEND_TIME) !== 0
+  const baseTimestamp = Number(header.baseTimestamp)
   return Array.from({ length: header.count }, () => {
     cursor.varint()
     cursor.skip(1)
     const delta = cursor.varint()
-    const timestamp = Number(appendTime ? header.maxTimestamp : header.baseTimestamp + delta)
-    const offset = header.baseOffset + cursor.varint()
+    const timestamp = appendTime ? Number(header.maxTimestamp) : baseTimestamp + delta
+    const offset = header.baseOffset + BigInt(cursor.varint())
     const key = cursor.bytes()
     const value = cursor.bytes()
     const headers = Array.from(
-      { length: Number(cursor.varint()) },
+      { length: cursor.varint() },
       () => [cursor.bytes()!.toString(), cursor.bytes()] as const,
     )
     return { offset, timestamp, key, value, headers }

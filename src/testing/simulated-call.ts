@@ -22,12 +22,15 @@ export interface Delivery<T> {
   execute(): T | Promise<T>
 }
 
+/** Words for messages; a function is asked only when something went wrong. */
+export type Resource = string | (() => string)
+
 /** A call to make. */
 export interface CallSpec<T> {
   readonly api: string
   readonly args: readonly unknown[]
   /** What it is about, for messages: a topic, an id. */
-  readonly resource: string
+  readonly resource: Resource
   /** 0 = one try. */
   readonly timeoutMs?: number | undefined
   /** Runs at the client before each try. */
@@ -126,7 +129,7 @@ export class SimulatedCaller {
         if (!lost && !(error instanceof BrokerRefusal)) throw error
         const failure = lost
           ? unreachable(spec.api, ['simulated'], error)
-          : brokerError(spec.api, error.brokerCode, spec.resource, error.detail)
+          : brokerError(spec.api, error.brokerCode, wordsOf(spec.resource), error.detail)
         if (!lost && !isTransient(error.brokerCode)) throw failure
         spec.onRetry?.()
         const waitMs = Math.ceil(backoffMs * (0.5 + this.#random.next() / 2))
@@ -141,4 +144,8 @@ export class SimulatedCaller {
   #closedError(api: string): KafkaError {
     return unreachable(api, [], new Error('the client is closed'), false)
   }
+}
+
+function wordsOf(resource: Resource): string {
+  return typeof resource === 'string' ? resource : resource()
 }

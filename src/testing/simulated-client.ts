@@ -31,7 +31,7 @@ import type {
 import { brokerError, isTransient } from '../kafka/kafkajs/error-codes.ts'
 import { readBatchHeader } from './plain-batch.ts'
 import { BrokerCode, BrokerRefusal } from './simulated-broker-error.ts'
-import type { CallSpec, SimulatedCaller } from './simulated-call.ts'
+import type { CallSpec, Resource, SimulatedCaller } from './simulated-call.ts'
 import type { SimulatedControlPlane } from './simulated-control-plane.ts'
 
 function named(topics: readonly { readonly topic: string }[]): string {
@@ -100,7 +100,8 @@ export class SimulatedClient implements KafkaCluster {
     topics?: readonly string[],
     options?: CallOptions,
   ): Promise<readonly TopicDescription[]> {
-    const resource = topics === undefined ? 'all topics' : named(topics.map((topic) => ({ topic })))
+    const resource = (): string =>
+      topics === undefined ? 'all topics' : named(topics.map((topic) => ({ topic })))
     const described = await this.#ask('Metadata', [topics], resource, options, () =>
       this.#kafka.topics.describe(topics ?? this.#kafka.topics.names()),
     )
@@ -118,19 +119,31 @@ export class SimulatedClient implements KafkaCluster {
   }
 
   async createTopics(topics: readonly NewTopic[], options?: CallOptions): Promise<void> {
-    await this.#ask('CreateTopics', [topics], named(topics), options, () => {
-      for (const topic of topics) {
-        if (this.#kafka.topics.get(topic.topic) === undefined) this.#kafka.topics.create(topic)
-      }
-    })
+    await this.#ask(
+      'CreateTopics',
+      [topics],
+      () => named(topics),
+      options,
+      () => {
+        for (const topic of topics) {
+          if (this.#kafka.topics.get(topic.topic) === undefined) this.#kafka.topics.create(topic)
+        }
+      },
+    )
     for (const { topic } of topics) this.#leaders.delete(topic)
   }
 
   async deleteTopics(topics: readonly string[], options?: CallOptions): Promise<void> {
     const names = topics.map((topic) => ({ topic }))
-    await this.#ask('DeleteTopics', [topics], named(names), options, () => {
-      for (const topic of topics) this.#kafka.deleteTopic(topic)
-    })
+    await this.#ask(
+      'DeleteTopics',
+      [topics],
+      () => named(names),
+      options,
+      () => {
+        for (const topic of topics) this.#kafka.deleteTopic(topic)
+      },
+    )
     for (const topic of topics) this.#leaders.delete(topic)
   }
 
@@ -159,8 +172,12 @@ export class SimulatedClient implements KafkaCluster {
     partitions: readonly (TopicPartition & { readonly beforeOffset: bigint })[],
     options?: CallOptions,
   ): Promise<void> {
-    return this.#ask('DeleteRecords', [partitions], named(partitions), options, () =>
-      this.#kafka.brokers.deleteRecords(partitions),
+    return this.#ask(
+      'DeleteRecords',
+      [partitions],
+      () => named(partitions),
+      options,
+      () => this.#kafka.brokers.deleteRecords(partitions),
     )
   }
 
@@ -170,8 +187,12 @@ export class SimulatedClient implements KafkaCluster {
     isolation: IsolationLevel,
     options?: CallOptions,
   ): Promise<readonly ListedOffset[]> {
-    return this.#ask('ListOffsets', [partitions, at, isolation], named(partitions), options, () =>
-      this.#kafka.brokers.listOffsets(partitions, at, isolation),
+    return this.#ask(
+      'ListOffsets',
+      [partitions, at, isolation],
+      () => named(partitions),
+      options,
+      () => this.#kafka.brokers.listOffsets(partitions, at, isolation),
     )
   }
 
@@ -188,7 +209,7 @@ export class SimulatedClient implements KafkaCluster {
     const answer = await this.#caller.call({
       api: 'Fetch',
       args: [request],
-      resource: named(request.partitions),
+      resource: () => named(request.partitions),
       timeoutMs: 0,
       address: () => ({
         isUp: () => this.#kafka.topics.live.has(node),
@@ -270,15 +291,19 @@ export class SimulatedClient implements KafkaCluster {
     ids: readonly string[],
     options?: CallOptions,
   ): Promise<readonly DescribedTransaction[]> {
-    const resource = ids.map((id) => `transactional id '${id}'`).join(', ')
+    const resource = (): string => ids.map((id) => `transactional id '${id}'`).join(', ')
     return this.#coordinate('DescribeTransactions', [ids], resource, options, () =>
       ids.map((id) => this.#kafka.transactions.describe(id)),
     )
   }
 
   describeProducers(partition: TopicPartition, options?: CallOptions): Promise<readonly DescribedProducer[]> {
-    return this.#ask('DescribeProducers', [partition], named([partition]), options, () =>
-      this.#kafka.brokers.describeProducers(partition),
+    return this.#ask(
+      'DescribeProducers',
+      [partition],
+      () => named([partition]),
+      options,
+      () => this.#kafka.brokers.describeProducers(partition),
     )
   }
 
@@ -340,7 +365,7 @@ export class SimulatedClient implements KafkaCluster {
   #ask<T>(
     api: string,
     args: readonly unknown[],
-    resource: string,
+    resource: Resource,
     options: CallOptions | undefined,
     execute: () => T | Promise<T>,
   ): Promise<T> {
@@ -358,7 +383,7 @@ export class SimulatedClient implements KafkaCluster {
   #coordinate<T>(
     api: string,
     args: readonly unknown[],
-    resource: string,
+    resource: Resource,
     options: CallOptions | undefined,
     execute: () => T | Promise<T>,
   ): Promise<T> {
@@ -378,7 +403,7 @@ export class SimulatedClient implements KafkaCluster {
     return this.#coordinate(
       api,
       [producer, ...args],
-      `transactional id '${producer.transactionalId}'`,
+      () => `transactional id '${producer.transactionalId}'`,
       options,
       execute,
     )
@@ -447,7 +472,7 @@ export class SimulatedClient implements KafkaCluster {
     await this.#caller.call({
       api: 'Produce',
       args: [request],
-      resource: named(sent),
+      resource: () => named(sent),
       timeoutMs: request.timeoutMs,
       address: async () => {
         checkUnchanged(request.partitions, sent)

@@ -35,6 +35,8 @@ export interface SimulatedKafkaOptions {
   readonly markerDelay?: MsRange
   /** Decides the fate of each try of each call. */
   readonly intercept?: (call: SimulatedCall) => Interception
+  /** Hears of each answer without an error that reaches its client. */
+  readonly observe?: (call: SimulatedCall, answer: unknown) => void
 }
 
 /** An in-memory Kafka cluster. */
@@ -53,6 +55,7 @@ export class SimulatedKafka {
       lossDetection: options.lossDetection ?? { minMs: 5, maxMs: 50 },
     })
     this.#network.intercept = options.intercept
+    this.#network.observe = options.observe
     this.#plane = new SimulatedControlPlane({
       clock,
       timers,

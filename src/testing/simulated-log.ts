@@ -54,7 +54,8 @@ export interface MarkerFacts {
   readonly coordinatorEpoch: number
 }
 
-interface LogBatch {
+/** A batch in the log. */
+export interface LogBatch {
   readonly baseOffset: bigint
   readonly lastOffset: bigint
   readonly header: BatchHeader
@@ -186,6 +187,21 @@ export class SimulatedLog {
       records: chunks.length === 0 ? NO_BYTES : Buffer.concat(chunks),
       abortedTransactions:
         isolation === 'read_committed' ? this.#producers.abortedBetween(offset, readUpTo) : [],
+    }
+  }
+
+  /** The committed batches that reach `from` or lie behind it, markers included, and the aborted transactions among them: read, not copied. */
+  committedFrom(from: bigint): {
+    readonly batches: readonly LogBatch[]
+    readonly abortedTransactions: readonly AbortedTransaction[]
+  } {
+    const bound = this.lastStableOffset
+    const first = this.#indexOf(from)
+    let end = first
+    while (end < this.#batches.length && this.#batches[end]!.baseOffset < bound) end++
+    return {
+      batches: this.#batches.slice(first, end),
+      abortedTransactions: this.#producers.abortedBetween(from, bound),
     }
   }
 

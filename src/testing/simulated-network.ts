@@ -65,6 +65,8 @@ export class SimulatedNetwork {
   readonly #isolated = new Set<string>()
   /** Decides the fate of each try; absent = everything passes. */
   intercept: ((call: SimulatedCall) => Interception) | undefined
+  /** Hears of each answer without an error that reaches its client. */
+  observe: ((call: SimulatedCall, answer: unknown) => void) | undefined
 
   constructor(options: NetworkOptions) {
     this.#options = options
@@ -103,6 +105,7 @@ export class SimulatedNetwork {
     await this.#travel(options.responseDelayMs ?? 0)
     if (fate === 'drop-response' || this.#isolated.has(call.clientId)) return this.#lose(call)
     if ('refusal' in outcome) throw outcome.refusal
+    this.observe?.(call, outcome.value)
     return outcome.value
   }
 

@@ -25,7 +25,7 @@ import type { FaultPoint } from '../runtime/fault-points.ts'
 import type { JobMaster } from '../runtime/job-master.ts'
 import type { JobEnd } from '../runtime/running-attempt.ts'
 import { plainStorage } from '../runtime/state-storage.ts'
-import { decodeOperatorState, encodeOperatorState } from '../state/operator-state-codec.ts'
+import { STATE_CODEC } from '../state/operator-state-codec.ts'
 import { ProcessTimers } from './process-timers.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import type { SimulatedClient } from './simulated-client.ts'
@@ -33,7 +33,7 @@ import type { SimulatedKafka } from './simulated-cluster.ts'
 import type { SimulatedDisk } from './simulated-disk.ts'
 import type { SimulationTrace } from './simulation-trace.ts'
 
-const CODEC = { encode: encodeOperatorState, decode: decodeOperatorState }
+const CODEC = STATE_CODEC
 
 /** Declares the job, as a user's module would: every process does it anew. */
 export type JobDeclaration = (env: StreamExecutionEnvironment) => void

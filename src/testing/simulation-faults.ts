@@ -5,7 +5,7 @@
  *
  * Besides them a noisy network loses, delays and repeats calls with a small chance each.
  */
-import { FAULT_POINTS, type FaultPoint } from '../runtime/fault-points.ts'
+import { FAULT_POINTS, type FaultPoint, HEALING_FAULT_POINTS } from '../runtime/fault-points.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import type { Interception, SimulatedCall } from './simulated-network.ts'
 
@@ -13,12 +13,18 @@ import type { Interception, SimulatedCall } from './simulated-network.ts'
 export type FaultAction =
   | { readonly kind: 'crash-before' | 'crash-after' | 'terminate' }
   | { readonly kind: 'interception'; readonly what: Interception }
-  /** The whole process stands still, or only its record thread. */
-  | { readonly kind: 'pause' | 'stall'; readonly ms: number }
+  /** The whole process stands still, or only its record thread. With `thenStop` it gets SIGTERM as it wakes up. */
+  | { readonly kind: 'pause' | 'stall'; readonly ms: number; readonly thenStop?: boolean }
   | { readonly kind: 'isolate'; readonly ms: number; readonly connection: 'both' | 'records' | 'membership' }
   | { readonly kind: 'move-leaders' }
   | { readonly kind: 'move-coordinators'; readonly ms: number }
   | { readonly kind: 'restart-broker'; readonly ms: number }
+  /** Every worker dies at once; `ms` later the first one starts again, and the brokers have forgotten the empty group meanwhile. */
+  | { readonly kind: 'blackout'; readonly ms: number }
+  /** Each write of a snapshot takes so much longer, for a time: to the directory, or to the checkpoint topic. */
+  | { readonly kind: 'slow-disk'; readonly ms: number; readonly forMs: number }
+  /** The log cleaner runs over the job's checkpoint topic, tombstones included. */
+  | { readonly kind: 'compact' }
 
 /** When it happens, counted from the fault before. */
 export type FaultTrigger =
@@ -46,6 +52,9 @@ export interface FaultTarget {
   schedule(delayMs: number, action: () => void): void
 }
 
+/** Standing still for so long, a worker wakes up when another one leads. */
+const ZOMBIE_MS = 12_000
+
 /** Calls whose loss hurts most come up more often. */
 const APIS: readonly (string | undefined)[] = [
   undefined,
@@ -68,6 +77,8 @@ const APIS: readonly (string | undefined)[] = [
   'ListTransactions',
   'DescribeTransactions',
 ]
+
+const POINTS: readonly FaultPoint[] = [...FAULT_POINTS, ...HEALING_FAULT_POINTS]
 
 function drawInterception(random: SeededRandom): Interception {
   switch (random.integer(0, 5)) {
@@ -97,6 +108,7 @@ function drawAction(random: SeededRandom): FaultAction {
     'stall',
     'isolate',
     'cluster',
+    'cluster',
     'terminate',
   ])
   switch (kind) {
@@ -117,8 +129,11 @@ function drawAction(random: SeededRandom): FaultAction {
     case 'cluster':
       return random.pick<FaultAction>([
         { kind: 'move-leaders' },
-        { kind: 'move-coordinators', ms: random.pick([50, 500, 5_000]) },
+        { kind: 'move-coordinators', ms: random.pick([50, 500, 5_000, 20_000]) },
         { kind: 'restart-broker', ms: random.pick([100, 2_000, 15_000]) },
+        { kind: 'blackout', ms: random.pick([200, 3_000, 15_000]) },
+        { kind: 'slow-disk', ms: random.pick([300, 1_500, 6_000]), forMs: random.pick([2_000, 10_000]) },
+        { kind: 'compact' },
       ])
     default:
       return { kind: 'terminate' }
@@ -137,7 +152,7 @@ function drawTrigger(random: SeededRandom, action: FaultAction): FaultTrigger {
     case 'timer':
       return { on, nth: random.integer(1, random.pick([20, 200, 1_000])) }
     case 'point':
-      return { on, point: random.pick(FAULT_POINTS), nth: random.integer(1, random.pick([1, 4, 10])) }
+      return { on, point: random.pick(POINTS), nth: random.integer(1, random.pick([1, 4, 10])) }
     default:
       return { on: 'time', ms: random.integer(0, random.pick([50, 1_000, 10_000])) }
   }
@@ -146,7 +161,7 @@ function drawTrigger(random: SeededRandom, action: FaultAction): FaultTrigger {
 /** Misfortunes that only hurt together, as past protocols were broken by them. */
 function drawMisfortune(random: SeededRandom): Fault[] {
   const crash: FaultAction = { kind: random.pick(['crash-before', 'crash-after']) }
-  switch (random.integer(0, 3)) {
+  switch (random.integer(0, 6)) {
     case 0:
       // A leader stands still in the middle of a commit point, another one takes over, the first wakes up.
       return [
@@ -190,6 +205,49 @@ function drawMisfortune(random: SeededRandom): Fault[] {
             nth: 1,
           },
           action: crash,
+        },
+      ]
+    case 3: {
+      // A worker stands still until another one leads, and is told to stop as it wakes up.
+      const pause: FaultAction = { kind: 'pause', ms: random.pick([12_500, 14_000, 17_000]), thenStop: true }
+      return [{ trigger: { on: 'time', ms: random.integer(1_000, 6_000) }, action: pause }]
+    }
+    case 4:
+      // Snapshots are stored so late that checkpoints are given up, and everything dies soon after one that completes.
+      return [
+        {
+          trigger: { on: 'point', point: 'after-freeze', nth: random.integer(1, 4) },
+          action: {
+            kind: 'slow-disk',
+            ms: random.pick([600, 1_200, 4_000]),
+            forMs: random.pick([1_500, 5_000]),
+          },
+        },
+        {
+          trigger: { on: 'point', point: 'after-commit-point', nth: random.integer(1, 2) },
+          action: crash,
+        },
+      ]
+    case 5:
+      // A leader stands still while it takes over, between two of its steps; another one takes over; the first wakes up.
+      return [
+        {
+          trigger: { on: 'point', point: random.pick(FAULT_POINTS), nth: random.integer(1, 4) },
+          action: crash,
+        },
+        {
+          trigger: {
+            on: 'call',
+            api: random.pick([
+              'ListTransactions',
+              'DescribeTransactions',
+              'InitProducerId',
+              'EndTxn',
+              'Produce',
+            ]),
+            nth: random.integer(1, 4),
+          },
+          action: { kind: 'pause', ms: random.pick([12_000, 13_000, 16_000]) },
         },
       ]
     default:
@@ -241,6 +299,7 @@ export class FaultPlan {
   readonly #faults: Fault[]
   readonly #target: FaultTarget
   readonly #random: SeededRandom
+  readonly #struck = new Map<string, number>()
   #noise: number
   #seen = 0
 
@@ -261,6 +320,11 @@ export class FaultPlan {
     this.#arm()
   }
 
+  /** How often each kind of fault struck, by its name; what the noise of the network did counts as 'noise'. */
+  get struck(): ReadonlyMap<string, number> {
+    return this.#struck
+  }
+
   /** Faults that have not struck yet. */
   get left(): number {
     return this.#faults.length
@@ -277,7 +341,10 @@ export class FaultPlan {
     const trigger = this.#faults[0]?.trigger
     if (trigger?.on === 'call' && isMeant(trigger, call) && ++this.#seen === trigger.nth)
       return this.#strike(worker)
-    if (this.#noise > 0 && this.#random.chance(this.#noise)) return drawInterception(this.#random)
+    if (this.#noise > 0 && this.#random.chance(this.#noise)) {
+      this.#count('noise')
+      return drawInterception(this.#random)
+    }
     return 'pass'
   }
 
@@ -296,9 +363,14 @@ export class FaultPlan {
 
   #strike(worker: string | undefined): Interception {
     const fault = this.#faults.shift()!
+    this.#count(nameOf(fault.action))
     const fate = this.#target.strike(fault, worker)
     this.#arm()
     return fate
+  }
+
+  #count(kind: string): void {
+    this.#struck.set(kind, (this.#struck.get(kind) ?? 0) + 1)
   }
 
   #arm(): void {
@@ -309,4 +381,14 @@ export class FaultPlan {
       if (this.#faults[0] === next) this.#strike(undefined)
     })
   }
+}
+
+/** What a fault is called in reports. */
+function nameOf(action: FaultAction): string {
+  if (action.kind === 'isolate') return `isolate ${action.connection}`
+  if (action.kind === 'pause' && action.ms >= ZOMBIE_MS) return 'zombie'
+  if (action.kind !== 'interception') return action.kind
+  if (typeof action.what === 'string') return action.what
+  if ('duplicateAfterMs' in action.what) return 'late duplicate'
+  return 'delayMs' in action.what ? 'late request' : 'late response'
 }

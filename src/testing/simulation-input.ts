@@ -17,7 +17,7 @@ export interface SimulationInputOptions {
   /** Over so many ms; 0 = at once. */
   readonly overMs: number
   readonly now: () => number
-  readonly record: (random: SeededRandom, sequence: number) => PlainRecordInput
+  readonly record: (random: SeededRandom, sequence: number, now: number) => PlainRecordInput
 }
 
 const TRANSACTION_TIMEOUT_MS = 60_000
@@ -25,22 +25,32 @@ const TRANSACTION_TIMEOUT_MS = 60_000
 /** Writes the input of all partitions; what was committed is read back from the logs. */
 export class SimulationInput {
   readonly #options: SimulationInputOptions
-  #done = false
+  #left = 0
+  #indices = 0
   #sequence = 0
 
   constructor(options: SimulationInputOptions) {
     this.#options = options
   }
 
-  /** Everything is written and decided. */
-  get done(): boolean {
-    return this.#done
+  /** Records that were written, those of aborted transactions included. */
+  get written(): number {
+    return this.#sequence
   }
 
-  async write(): Promise<void> {
-    const { partitions } = this.#options
-    await Promise.all(partitions.map((partition, index) => this.#partition(partition, index)))
-    this.#done = true
+  /** Everything is written and decided, and nothing more was asked for. */
+  get done(): boolean {
+    return this.#left === 0
+  }
+
+  async write(partitions: readonly TopicPartition[] = this.#options.partitions): Promise<void> {
+    this.#left += partitions.length
+    await Promise.all(
+      partitions.map(async (partition) => {
+        await this.#partition(partition, this.#indices++)
+        this.#left--
+      }),
+    )
   }
 
   async #partition(partition: TopicPartition, index: number): Promise<void> {
@@ -71,15 +81,30 @@ export class SimulationInput {
     }
   }
 
-  async #produce(
+  /** One more record for each partition, committed by itself. */
+  async append(record: PlainRecordInput): Promise<void> {
+    await Promise.all(this.#options.partitions.map((partition) => this.#send(partition, [record], undefined)))
+  }
+
+  #produce(
     partition: TopicPartition,
     random: SeededRandom,
     count: number,
     identity: ProducerIdentity | undefined,
   ): Promise<void> {
-    const { client, now, record } = this.#options
+    const { now, record } = this.#options
+    const records = Array.from({ length: count }, () => record(random, this.#sequence++, now()))
+    return this.#send(partition, records, identity)
+  }
+
+  async #send(
+    partition: TopicPartition,
+    records: readonly PlainRecordInput[],
+    identity: ProducerIdentity | undefined,
+  ): Promise<void> {
+    const { client, now } = this.#options
     const batch = encodePlainBatch({
-      records: Array.from({ length: count }, () => record(random, this.#sequence++)),
+      records,
       timestamp: now(),
       ...(identity === undefined
         ? {}

@@ -1,7 +1,7 @@
 /**
  * What must hold at every step of a simulated job, judged from the brokers' logs alone:
  *
- * - output that readers can see is covered by a completed checkpoint, and no record of it was seen before
+ * - output that readers can see is covered by a completed checkpoint, once for each run that covers it, and by no run twice
  * - completed checkpoints only grow; none is written twice; the latest one is readable at any moment
  * - after the end of a run nothing of it is written
  *
@@ -13,6 +13,7 @@ import type { Clock } from '../core/ports.ts'
 import { chunkKey, isChunkKey } from '../kafka/topic-blob-store.ts'
 import { jobTopic } from '../kafka/transactional-id.ts'
 import { CommittedReader } from './committed-reader.ts'
+import type { PlainRecord } from './plain-batch.ts'
 import { BrokerRefusal } from './simulated-broker-error.ts'
 import type { SimulatedKafka } from './simulated-cluster.ts'
 
@@ -23,10 +24,16 @@ export interface Origin {
   readonly offset: number
 }
 
+/** What a value of the output was made of: its `from` is one origin, or all those of an aggregate. */
+export function originsOf(value: { readonly from: Origin | readonly Origin[] }): readonly Origin[] {
+  return Array.isArray(value.from) ? value.from : [value.from as Origin]
+}
+
 /** A record of the input or output. */
 export interface SeenRecord {
   readonly partition: number
   readonly offset: bigint
+  readonly timestamp: number
   readonly key: string | null
   readonly value: any
 }
@@ -42,13 +49,26 @@ export interface InvariantOptions {
   readonly inputs: readonly string[]
   /** Names of blobs in the shared directory; undefined = snapshots are in the checkpoint topic. */
   readonly directory: (() => readonly string[]) | undefined
+  /** Whether output may be repeated and seen early: AT_LEAST_ONCE. */
+  readonly mayRepeat: boolean
   readonly onViolation: (what: string) => void
 }
 
 interface Uncovered {
   readonly topic: string
   readonly origin: Origin
+  /** The so-manieth time that it was seen. */
+  readonly times: number
   until: number
+}
+
+/** Positions by partition. */
+type Positions = ReadonlyMap<string, bigint>
+
+/** The part of the input that a run read: from its start positions to those of its latest completed checkpoint. */
+interface RunRange {
+  readonly start: Positions
+  readonly end: Positions
 }
 
 /** How long the marker of the commit point may come after that of the output: both were decided in the right order. */
@@ -59,17 +79,24 @@ export class SimulationInvariants {
   readonly #options: InvariantOptions
   /** Visible output, by topic. */
   readonly output = new Map<string, SeenRecord[]>()
-  readonly #seen = new Map<string, Set<string>>()
+  /** How often each origin was seen, by topic. */
+  readonly #seen = new Map<string, Map<string, number>>()
   readonly #completed = new Map<string, CompletedCheckpoint>()
   readonly #everCompleted = new Set<string>()
   readonly #chunks = new Set<string>()
   #latest: CompletedCheckpoint | undefined
+  #latestForgotten: CompletedCheckpoint | undefined
   #attempt = 0
   #leader = ''
+  #run: string | undefined
   #endedRun: string | undefined
+  #endedAs: string | undefined
   #uncovered: Uncovered[] = []
-  /** Next offset to read by input partition, of the latest completed checkpoint. */
-  #positions = new Map<string, bigint>()
+  /** Runs before the present one, in order. */
+  readonly #earlier: RunRange[] = []
+  /** Next offset to read by input partition, of the latest completed checkpoint of this run, and of its checkpoint 0. */
+  #positions: Positions = new Map()
+  #start: Positions | undefined
   #checkpoints: CommittedReader | undefined
   #changes = 0
 
@@ -77,7 +104,7 @@ export class SimulationInvariants {
     this.#options = options
     for (const topic of options.outputs) {
       const records: SeenRecord[] = []
-      const seen = new Set<string>()
+      const seen = new Map<string, number>()
       this.output.set(topic, records)
       this.#seen.set(topic, seen)
       for (const [partition, { log }] of this.#partitionsOf(topic).entries()) {
@@ -100,6 +127,34 @@ export class SimulationInvariants {
   /** Incarnation of the worker whose attempt is the latest. */
   get leader(): string {
     return this.#leader
+  }
+
+  /** Runs that were begun. */
+  get runs(): number {
+    return this.#run === undefined ? 0 : this.#earlier.length + 1
+  }
+
+  /** Whether the present run has its start positions. */
+  get begun(): boolean {
+    return this.#start !== undefined
+  }
+
+  /** How the present run ended; undefined while it did not. */
+  get endedAs(): string | undefined {
+    return this.#endedAs
+  }
+
+  /** True if the present run has written all that is expected of it. */
+  holds(expected: ReadonlyMap<string, readonly Origin[]>): boolean {
+    for (const [topic, origins] of expected) {
+      const seen = this.#seen.get(topic)!
+      if (seen.size < origins.length) return false
+      for (const origin of origins) {
+        const earlier = this.#earlier.filter((range) => within(origin, range)).length
+        if ((seen.get(originOf(origin)) ?? 0) <= earlier) return false
+      }
+    }
+    return true
   }
 
   /** Grows when there is something new to see. */
@@ -129,11 +184,48 @@ export class SimulationInvariants {
     )
   }
 
-  /** Records of an input that a job may see, by now. */
-  input(topic: string): SeenRecord[] {
-    return this.#partitionsOf(topic).flatMap(({ log }, partition) =>
-      new CommittedReader(log).read().map((record) => seenRecord(partition, record)),
-    )
+  /** Records of an input that the present run may see, by now; `covered`: only those that its latest checkpoint covers. */
+  input(topic: string, covered = false): SeenRecord[] {
+    return this.#inputOf(topic, { start: this.#start ?? new Map(), end: this.#positions }, covered)
+  }
+
+  /** What the runs before the present one read. */
+  earlierInput(topic: string): SeenRecord[][] {
+    return this.#earlier.map((range) => this.#inputOf(topic, range, true))
+  }
+
+  #inputOf(topic: string, { start, end }: RunRange, covered: boolean): SeenRecord[] {
+    return this.#partitionsOf(topic).flatMap(({ log }, partition) => {
+      const id = `${topic}/${partition}`
+      const first = start.get(id) ?? 0n
+      const last = covered ? (end.get(id) ?? 0n) : undefined
+      return new CommittedReader(log)
+        .read()
+        .filter(({ offset }) => offset >= first && (last === undefined || offset < last))
+        .map((record) => seenRecord(partition, record))
+    })
+  }
+
+  /**
+   * The output of each run, the present one last: what a run wrote lies before what a later one wrote, so an origin's first record belongs
+   * to the first run that covers it.
+   */
+  outputByRun(): Map<string, SeenRecord[]>[] {
+    const present: RunRange = { start: this.#start ?? new Map(), end: new Map() }
+    const runs = [...this.#earlier, present].map(() => new Map<string, SeenRecord[]>())
+    for (const [topic, records] of this.output) {
+      for (const run of runs) run.set(topic, [])
+      const times = new Map<string, number>()
+      for (const found of [...records].sort(byPlace)) {
+        const origin = originsOf(found.value)[0] as Origin
+        const name = originOf(origin)
+        const before = times.get(name) ?? 0
+        times.set(name, before + 1)
+        const covering = this.#earlier.flatMap((range, i) => (within(origin, range) ? [i] : []))
+        runs[covering[before] ?? runs.length - 1]!.get(topic)!.push(found)
+      }
+    }
+    return runs
   }
 
   /**
@@ -148,12 +240,16 @@ export class SimulationInvariants {
           this.#violate(
             `${topic}-${partition} has an open transaction: last stable offset ${log.lastStableOffset}, high watermark ${log.highWatermark}`,
           )
+    for (const { topic, origin } of this.#uncovered)
+      this.#violate(`${topic} has ${originOf(origin)}, which no completed checkpoint covers`)
     const latest = this.#latest
     if (latest === undefined) return
     for (const topic of inputs)
       for (const [partition] of this.#partitionsOf(topic).entries()) {
         const expected = this.#positions.get(`${topic}/${partition}`)
         const committed = this.#committedOffset(topic, partition)
+        // A partition that was not found yet has neither.
+        if (expected === undefined && committed === -1n) continue
         if (expected !== committed && latest.n > 0)
           this.#violate(
             `group offset of ${topic}-${partition} is ${committed}; checkpoint ${latest.n} has position ${expected}`,
@@ -186,17 +282,26 @@ export class SimulationInvariants {
       const found = seenRecord(partition, record)
       this.#changes++
       this.output.get(topic)!.push(found)
-      const origin = found.value.from as Origin
-      const name = originOf(origin)
-      if (seen.has(name)) this.#violate(`${topic} holds the record made of ${name} twice`)
-      seen.add(name)
-      if (!this.#covers(origin))
-        this.#uncovered.push({ topic, origin, until: this.#options.clock.now() + MARKER_GRACE_MS })
+      for (const origin of originsOf(found.value)) this.#saw(topic, origin, seen)
     }
   }
 
-  #covers({ topic, partition, offset }: Origin): boolean {
-    return BigInt(offset) < (this.#positions.get(`${topic}/${partition}`) ?? 0n)
+  #saw(topic: string, origin: Origin, seen: Map<string, number>): void {
+    const name = originOf(origin)
+    const times = (seen.get(name) ?? 0) + 1
+    seen.set(name, times)
+    if (this.#options.mayRepeat) return
+    const earlier = this.#earlier.filter((range) => within(origin, range)).length
+    if (times > earlier + 1)
+      this.#violate(`${topic} holds the record made of ${name} ${times === 2 ? 'twice' : `${times} times`}`)
+    if (!this.#covers(origin, times))
+      this.#uncovered.push({ topic, origin, times, until: this.#options.clock.now() + MARKER_GRACE_MS })
+  }
+
+  #covers(origin: Origin, times: number): boolean {
+    const earlier = this.#earlier.filter((range) => within(origin, range)).length
+    if (times <= earlier) return true
+    return times === earlier + 1 && within(origin, { start: this.#start ?? new Map(), end: this.#positions })
   }
 
   #watchCheckpoints(): void {
@@ -218,26 +323,50 @@ export class SimulationInvariants {
       return
     }
     if (key.startsWith('completed/')) {
-      if (value === null) this.#completed.delete(key)
+      if (value === null) this.#forget(key)
       else this.#complete(key, decodeCheckpoint(value.toString(), key))
       return
     }
     if (key === 'attempt' && value !== null) {
-      const { attempt, incarnation } = JSON.parse(value.toString()) as AttemptRecord
+      const { run, attempt, incarnation } = JSON.parse(value.toString()) as AttemptRecord
+      if (run !== this.#run) this.#begin(run)
       this.#leader = incarnation
       if (attempt < this.#attempt) this.#violate(`attempt ${attempt} started after attempt ${this.#attempt}`)
       this.#attempt = attempt
       this.#endedRun = undefined
+      this.#endedAs = undefined
     }
     if (key === 'job' && value !== null) {
       const { run, status } = JSON.parse(value.toString()) as { run: string; status: string }
+      this.#endedAs = status
       if (status === 'FINISHED' || status === 'CANCELED') this.#endedRun = run
     }
+  }
+
+  /** A run begins: what the one before it covered stays covered. */
+  #begin(run: string): void {
+    if (this.#run !== undefined) this.#earlier.push({ start: this.#start ?? new Map(), end: this.#positions })
+    this.#run = run
+    this.#latest = undefined
+    this.#positions = new Map()
+    this.#start = undefined
+  }
+
+  #forget(key: string): void {
+    const latest = this.#latest
+    if (latest !== undefined && key === `completed/${latest.run}/${latest.n}`) {
+      // Nobody resumes a run that has ended, so its checkpoints may go.
+      if (this.#endedRun !== latest.run) this.#violate(`the latest checkpoint ${latest.n} was forgotten`)
+      this.#latestForgotten = latest
+    }
+    this.#completed.delete(key)
   }
 
   #complete(key: string, checkpoint: CompletedCheckpoint): void {
     if (this.#everCompleted.has(key)) this.#violate(`checkpoint ${checkpoint.n} was completed twice`)
     this.#everCompleted.add(key)
+    if (this.#run !== undefined && this.#run !== checkpoint.run)
+      this.#violate(`checkpoint ${checkpoint.n} of an earlier run was completed`)
     if (this.#endedRun === checkpoint.run)
       this.#violate(`checkpoint ${checkpoint.n} was completed after the end of the run`)
     const latest = this.#latest
@@ -259,14 +388,15 @@ export class SimulationInvariants {
         positions.set(id, BigInt(split.position))
       }
     this.#positions = positions
-    this.#uncovered = this.#uncovered.filter(({ origin }) => !this.#covers(origin))
+    if (checkpoint.n === 0) this.#start = positions
+    this.#uncovered = this.#uncovered.filter(({ origin, times }) => !this.#covers(origin, times))
     this.#checkReadable()
   }
 
   /** What a recovery would read must be there at any moment. */
   #checkReadable(): void {
     const latest = this.#latest
-    if (latest === undefined) return
+    if (latest === undefined || latest === this.#latestForgotten) return
     const names = this.#options.directory?.()
     for (const handle of handlesOf(latest)) {
       if (handle.kind !== 'topic') continue
@@ -284,17 +414,24 @@ export class SimulationInvariants {
   }
 }
 
+function within({ topic, partition, offset }: Origin, { start, end }: RunRange): boolean {
+  const id = `${topic}/${partition}`
+  return BigInt(offset) >= (start.get(id) ?? 0n) && BigInt(offset) < (end.get(id) ?? 0n)
+}
+
+function byPlace(a: SeenRecord, b: SeenRecord): number {
+  return a.partition - b.partition || (a.offset < b.offset ? -1 : 1)
+}
+
 function originOf({ topic, partition, offset }: Origin): string {
   return `${topic}-${partition} offset ${offset}`
 }
 
-function seenRecord(
-  partition: number,
-  record: { readonly offset: bigint; readonly key: Buffer | null; readonly value: Buffer | null },
-): SeenRecord {
+function seenRecord(partition: number, record: PlainRecord): SeenRecord {
   return {
     partition,
     offset: record.offset,
+    timestamp: record.timestamp,
     key: record.key?.toString() ?? null,
     value: record.value === null ? null : JSON.parse(record.value.toString()),
   }

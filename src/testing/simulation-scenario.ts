@@ -4,6 +4,20 @@
 import type { SeededRandom } from './seeded-random.ts'
 import type { MsRange } from './simulated-network.ts'
 
+/**
+ * How the run of an unbounded job ends: SIGTERM when all output is there; JobClient.cancel half-way; or a new run with --fresh, half-way,
+ * after a cancel or after all workers died.
+ */
+export type Ending = 'stop' | 'cancel' | 'fresh-after-cancel' | 'fresh-after-crash'
+
+/** What a job can be asked to go through. */
+export interface JobLimits {
+  /** A partition that is found later would bring late records, which the oracle cannot foretell. */
+  readonly fixedPartitions?: boolean
+  /** What is written of a prefix of the input is not the prefix of what is written: output waits for watermarks. */
+  readonly waitsForTime?: boolean
+}
+
 /** What a seed decides before anything runs. */
 export interface Scenario {
   readonly bounded: boolean
@@ -35,6 +49,17 @@ export interface Scenario {
   /** Workers that start together. */
   readonly workers: number
   readonly faults: number
+  /** AT_LEAST_ONCE barriers; then the oracle asks for no loss only. */
+  readonly mode: 'EXACTLY_ONCE' | 'AT_LEAST_ONCE'
+  /** Sinks write in transactions. */
+  readonly transactional: boolean
+  readonly startAt: 'earliest' | 'latest'
+  readonly ending: Ending
+  /** When the ending comes that is half-way: ms after the start. */
+  readonly endAfterMs: number
+  /** Partitions that each input gets while the job runs. */
+  readonly newPartitions: number
+  readonly discoveryMs: number
   /** Chance that a call of a worker is lost, late or sent twice. */
   readonly noise: number
 }
@@ -45,23 +70,31 @@ export function mayLoseTransactions(scenario: Scenario): boolean {
 }
 
 /** Draws the circumstances of a run. `small`: little input and few faults, for many seeds a second. */
-export function drawScenario(random: SeededRandom, options: { readonly small: boolean }): Scenario {
+export function drawScenario(
+  random: SeededRandom,
+  options: { readonly small: boolean; readonly limits: JobLimits },
+): Scenario {
+  const { small, limits } = options
   // Long enough for a worker that stood still to wake up while the job goes on.
-  const long = random.chance(0.15)
-  const intervalMs = long ? random.pick([500, 1_000]) : random.pick([50, 100, 200, 500])
+  const long = random.chance(small ? 0.06 : 0.15)
+  const intervalMs = long ? random.pick([500, 1_000, 2_000]) : random.pick([50, 100, 200, 500])
   const timeoutMs = random.pick([500, 1_000, 3_000])
   const rescale = random.chance(0.25)
   const parallelism = Array.from({ length: rescale ? 4 : 1 }, () =>
-    random.integer(1, random.pick([1, 2, 3, 5])),
+    random.integer(1, random.pick(small ? [1, 1, 2, 2, 3, 5] : [1, 2, 3, 5])),
   )
   const latencyMs = random.pick([1, 2, 5, 20])
   const shortTransactions = random.chance(0.15)
+  const bounded = !long && random.chance(small ? 0.6 : 0.5)
+  const inputMs = long
+    ? random.integer(small ? 12_000 : 15_000, small ? 20_000 : 40_000)
+    : random.integer(300, small ? 1_500 : 3_000)
   return {
-    bounded: !long && random.chance(0.5),
+    bounded,
     brokers: random.pick([1, 3]),
-    partitions: random.integer(1, 3),
-    recordsPerPartition: options.small ? random.integer(5, 30) : random.integer(20, 150),
-    inputMs: long ? random.integer(15_000, 40_000) : random.integer(500, 3_000),
+    partitions: small ? random.pick([1, 1, 2, 2, 3]) : random.integer(1, 3),
+    recordsPerPartition: small ? random.integer(5, 20) : random.integer(20, 150),
+    inputMs,
     keys: random.integer(1, 8),
     parallelism,
     maxParallelism: random.pick([5, 16, 128]),
@@ -81,7 +114,34 @@ export function drawScenario(random: SeededRandom, options: { readonly small: bo
     latency: { minMs: 0, maxMs: latencyMs },
     markerDelay: { minMs: 1, maxMs: random.pick([5, 30, 300]) },
     workers: random.pick([1, 1, 2, 3]),
-    faults: options.small ? random.integer(0, 3) : random.integer(0, 6),
+    faults: small ? random.integer(0, 3) : random.integer(0, 6),
     noise: random.pick([0, 0, 0.003, 0.02]),
+    ...drawRarer(random.fork('rarer'), bounded, inputMs, limits),
+  }
+}
+
+/** What most runs do without. A fork of its own, so that it can grow and leave the rest of a seed's circumstances as they are. */
+function drawRarer(
+  random: SeededRandom,
+  bounded: boolean,
+  inputMs: number,
+  limits: JobLimits,
+): Pick<
+  Scenario,
+  'mode' | 'transactional' | 'startAt' | 'ending' | 'endAfterMs' | 'newPartitions' | 'discoveryMs'
+> {
+  const mode = random.chance(0.08) ? 'AT_LEAST_ONCE' : 'EXACTLY_ONCE'
+  const transactional = mode === 'EXACTLY_ONCE' || random.chance(0.5)
+  const latest = !bounded && limits.waitsForTime !== true && random.chance(0.12)
+  const endsEarly = !bounded && mode === 'EXACTLY_ONCE' && limits.waitsForTime !== true && random.chance(0.2)
+  const grows = !bounded && !latest && limits.fixedPartitions !== true && random.chance(0.2)
+  return {
+    mode,
+    transactional,
+    startAt: latest ? 'latest' : 'earliest',
+    ending: endsEarly ? random.pick<Ending>(['cancel', 'fresh-after-cancel', 'fresh-after-crash']) : 'stop',
+    endAfterMs: random.integer(200, inputMs + 1_000),
+    newPartitions: grows ? random.integer(1, 2) : 0,
+    discoveryMs: random.pick([100, 500, 2_000]),
   }
 }

@@ -362,14 +362,14 @@ export class SimulationSupervisor {
 
   #moveLeaders(): void {
     const { topics } = this.#options.kafka.inside
-      for (const topic of topics.names())
-        for (const [partition, { replicas }] of topics.get(topic)!.partitions.entries())
-          if (
-            replicas.some(
-              (node) => topics.live.has(node) && node !== topics.get(topic)!.partitions[partition]!.leader,
-            )
+    for (const topic of topics.names())
+      for (const [partition, { replicas }] of topics.get(topic)!.partitions.entries())
+        if (
+          replicas.some(
+            (node) => topics.live.has(node) && node !== topics.get(topic)!.partitions[partition]!.leader,
           )
-            this.#options.kafka.moveLeader({ topic, partition })
+        )
+          this.#options.kafka.moveLeader({ topic, partition })
   }
 }
 

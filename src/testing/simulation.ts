@@ -6,16 +6,20 @@
  *
  * The same seed gives the same run to the last step; a failing one is run again with a trace to read.
  */
+
+import { coordinatorId } from '../kafka/transactional-id.ts'
 import type { PlainRecordInput } from './plain-batch.ts'
 import { forbidRealWorld } from './real-world-guard.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { SimulatedKafka } from './simulated-cluster.ts'
 import { SimulatedDirectory } from './simulated-directory.ts'
+import { SimulatedDisk } from './simulated-disk.ts'
 import type { JobDeclaration } from './simulated-worker.ts'
-import { drawFaults, FaultPlan } from './simulation-faults.ts'
+import { drawFaults, type Fault, FaultPlan } from './simulation-faults.ts'
+import { SimulationFencing } from './simulation-fencing.ts'
 import { SimulationInput } from './simulation-input.ts'
-import { type SeenRecord, SimulationInvariants } from './simulation-invariants.ts'
-import { drawScenario, mayLoseTransactions, type Scenario } from './simulation-scenario.ts'
+import { type Origin, originsOf, type SeenRecord, SimulationInvariants } from './simulation-invariants.ts'
+import { drawScenario, type JobLimits, mayLoseTransactions, type Scenario } from './simulation-scenario.ts'
 import { SimulationSupervisor } from './simulation-supervisor.ts'
 import { describeError, SimulationTrace } from './simulation-trace.ts'
 import { VirtualTime } from './virtual-time.ts'
@@ -30,11 +34,18 @@ export interface SimulatedJob {
   readonly outputs: readonly string[]
   /** Group of its sources. */
   readonly groupId: string
+  /** What it cannot be asked to go through. */
+  readonly limits?: JobLimits
   declare(scenario: Scenario): JobDeclaration
-  /** A record of the input. */
-  record(random: SeededRandom, scenario: Scenario): PlainRecordInput
-  /** How many records the outputs hold in the end. */
-  expected(input: RecordsByTopic): number
+  /** A record of the input; `now` is when it is written. */
+  record(random: SeededRandom, scenario: Scenario, now: number): PlainRecordInput
+  /**
+   * A record that comes after the others of each partition again and again, if the job needs one: a job that starts again from positions
+   * behind the last record has no watermark until another one comes.
+   */
+  closing?(now: number): PlainRecordInput
+  /** Origins that an output holds in the end. */
+  expected(input: RecordsByTopic): ReadonlyMap<string, readonly Origin[]>
   /** What is wrong with the output, given the whole input; empty = nothing. `healed`: some of it was written again, so behind what came after it. */
   verify(input: RecordsByTopic, output: RecordsByTopic, healed: boolean): string[]
 }
@@ -47,6 +58,13 @@ export interface SimulationOptions {
   readonly small?: boolean
   /** Circumstances that do not follow from the seed. */
   readonly scenario?: Partial<Scenario>
+  /** Faults that do not follow from the seed. */
+  readonly faults?: readonly Fault[]
+  /**
+   * A turn of the event loop after every step, so that a rejection that nobody handles is told at that step, not some steps later, or
+   * never when it is handled late. By default only some seeds are so strict: it makes a run slower, and changes nothing of it.
+   */
+  readonly strict?: boolean
   /** Gets every step in words. */
   readonly trace?: (line: string) => void
 }
@@ -63,8 +81,12 @@ export interface SimulationResult {
   readonly virtualMs: number
   readonly steps: number
   readonly checkpoints: number
+  /** Records of the input that were written. */
+  readonly records: number
   readonly workers: number
   readonly faults: number
+  /** How often each kind of fault struck. */
+  readonly faultKinds: ReadonlyMap<string, number>
   readonly scenario: Scenario
 }
 
@@ -72,6 +94,12 @@ export interface SimulationResult {
 const STORMY_MS = 180_000
 const CALM_MS = 600_000
 const MAX_STEPS = 400_000
+/** Between two closing records. */
+const CLOSING_MS = 1_000
+/** One in so many seeds is strict about rejections that are handled late. */
+const STRICT_EVERY = 8
+/** Steps between two turns of the event loop otherwise. */
+const TURN_EVERY = 64
 /** Markers and leaves that are under way when the last worker ends. */
 const SETTLE_MS = 2_000
 const MAX_VIOLATIONS = 5
@@ -85,12 +113,20 @@ export class Simulation {
   readonly #scenario: Scenario
   readonly #kafka: SimulatedKafka
   readonly #directory: SimulatedDirectory | undefined
+  readonly #disk: SimulatedDisk
+  readonly #fencing: SimulationFencing
   readonly #faults: FaultPlan
   readonly #supervisor: SimulationSupervisor
   readonly #violations: string[] = []
   #input!: SimulationInput
   #invariants!: SimulationInvariants
-  #expected: number | undefined
+  #expected: ReadonlyMap<string, readonly Origin[]> | undefined
+  /** Partitions that the inputs are still to get. */
+  #growing = false
+  /** The ending that comes half-way: waited for, under way (a cancel is asked for until it is obeyed), or over. */
+  #early: 'waiting' | 'cancelling' | 'over'
+  /** Runs there were before the one that --fresh asks for; undefined = nobody asks. */
+  #runsBefore: number | undefined
   /** Attempts before the workers were told to stop. */
   #attempts: number | undefined
   #checkedAt = -1
@@ -101,11 +137,19 @@ export class Simulation {
     this.#options = options
     this.#random = new SeededRandom(seed).fork(job.name)
     this.#scenario = {
-      ...drawScenario(this.#random.fork('scenario'), { small: options.small ?? false }),
+      ...drawScenario(this.#random.fork('scenario'), {
+        small: options.small ?? false,
+        limits: job.limits ?? {},
+      }),
       ...options.scenario,
     }
+    this.#early = this.#scenario.ending === 'stop' ? 'over' : 'waiting'
     const { brokers, latency, markerDelay, noise, faults } = this.#scenario
-    this.#time = new VirtualTime({ random: this.#random.fork('order') })
+    const strict = options.strict ?? seed % STRICT_EVERY === 0
+    this.#time = new VirtualTime({
+      random: this.#random.fork('order'),
+      turnEvery: strict ? 1 : TURN_EVERY,
+    })
     this.#trace = new SimulationTrace(this.#time, options.trace)
     this.#kafka = new SimulatedKafka({
       clock: this.#time,
@@ -118,6 +162,7 @@ export class Simulation {
       intercept: (call) => {
         const worker = this.#supervisor.workerOf(call.clientId)
         const fate = worker === undefined ? 'pass' : this.#faults.onCall(worker.name, call)
+        this.#fencing.sent(call)
         this.#trace.note(
           call.clientId,
           call.api,
@@ -125,7 +170,14 @@ export class Simulation {
         )
         return fate
       },
+      observe: (call, answer) => this.#fencing.answered(call, answer),
     })
+    this.#fencing = new SimulationFencing({
+      coordinatorId: coordinatorId(job.name),
+      workerOf: (clientId) => this.#supervisor.workerOf(clientId)?.name,
+      onViolation: (what) => this.#violate(what),
+    })
+    this.#disk = new SimulatedDisk(this.#time)
     this.#directory =
       this.#scenario.storage === 'directory'
         ? new SimulatedDirectory({ failures: noise > 0 ? 0.02 : 0, writeMs: 30 })
@@ -138,11 +190,12 @@ export class Simulation {
       trace: this.#trace,
       random: this.#random,
       directory: this.#directory,
+      disk: this.#disk,
       faults: () => this.#faults,
       onViolation: (what) => this.#violate(what),
     })
     this.#faults = new FaultPlan({
-      faults: drawFaults(this.#random.fork('faults'), faults),
+      faults: options.faults ?? drawFaults(this.#random.fork('faults'), faults),
       noise,
       random: this.#random.fork('noise'),
       target: {
@@ -182,18 +235,20 @@ export class Simulation {
       virtualMs: this.#time.now() - new Date(Date.UTC(2026, 0, 1)).getTime(),
       steps: this.#time.fired,
       checkpoints: this.#invariants?.completedCount ?? 0,
+      records: this.#input?.written ?? 0,
       workers: this.#supervisor.workers.length,
       faults: this.#supervisor.struck,
+      faultKinds: this.#faults.struck,
       scenario: this.#scenario,
     }
   }
 
   async #run(): Promise<void> {
-    const { job } = this.#options
     const { bounded, workers } = this.#scenario
     await this.#prepare()
     this.#faults.start()
     this.#supervisor.startTogether(workers)
+    this.#plan()
     const ended = (): boolean => this.#step()
     let outcome = await this.#time.runUntil(ended, { maxMs: STORMY_MS, maxFirings: MAX_STEPS })
     if (outcome === 'time-limit') {
@@ -217,19 +272,101 @@ export class Simulation {
       return
     }
     this.#invariants.atEnd()
-    const input = new Map(job.inputs.map((topic) => [topic, this.#invariants.input(topic)]))
     const healed = this.#supervisor.workers.reduce((sum, worker) => sum + worker.healed, 0)
     // A late InitProducerId with an older epoch aborts what its id has open: brokers compare epochs only while nothing is.
-    const undisturbed = this.#supervisor.struck === 0 && this.#scenario.noise === 0
+    const { noise, ending } = this.#scenario
+    const undisturbed = this.#supervisor.struck === 0 && noise === 0 && ending === 'stop'
     if (healed > 0 && undisturbed && !mayLoseTransactions(this.#scenario))
       this.#violate(`${healed} transactions were healed though nothing had happened to them`)
     // Checkpoints may time out by themselves; nothing else makes an attempt fail.
     const attempts = this.#attempts ?? this.#invariants.attempt
     if (undisturbed && attempts > 1 && this.#scenario.tolerableFailures > 1_000)
       this.#violate(`${attempts} attempts were made though nothing had happened`)
-    for (const problem of job.verify(input, this.#invariants.output, healed > 0)) this.#violate(problem)
+    this.#verify(healed > 0)
     if (!bounded || this.#violations.length > 0) return
     await this.#runAgain()
+  }
+
+  /** What is drawn to happen to the job and its input on the way. */
+  #plan(): void {
+    const { newPartitions, inputMs, endAfterMs, partitions } = this.#scenario
+    const { inputs } = this.#options.job
+    if (newPartitions > 0) {
+      this.#growing = true
+      this.#time.schedule(Math.ceil(inputMs / 2), () => {
+        const client = this.#kafka.client('growth')
+        void Promise.all(inputs.map((topic) => client.createPartitions(topic, partitions + newPartitions)))
+          .then(() => {
+            const grown = Array.from({ length: newPartitions }, (_, i) => partitions + i)
+            const written = this.#input.write(
+              inputs.flatMap((topic) => grown.map((partition) => ({ topic, partition }))),
+            )
+            this.#growing = false
+            return written
+          })
+          .catch((error: unknown) => this.#violate(`the input failed: ${describeError(error)}`))
+      })
+    }
+    this.#closeLater()
+    if (this.#early === 'waiting') this.#time.schedule(endAfterMs, () => this.#endEarly())
+  }
+
+  #closeLater(): void {
+    const { job } = this.#options
+    if (job.closing === undefined || this.#scenario.bounded || this.#supervisor.stopping) return
+    this.#time.schedule(CLOSING_MS, () => {
+      if (this.#input.done && !this.#supervisor.stopping)
+        this.#input
+          .append(job.closing!(this.#time.now()))
+          .catch((error: unknown) => this.#violate(`the input failed: ${describeError(error)}`))
+      this.#closeLater()
+    })
+  }
+
+  #endEarly(): void {
+    const { ending } = this.#scenario
+    if (this.#invariants.runs === 0 || !this.#invariants.begun) {
+      // There is no run yet that could end.
+      this.#time.schedule(100, () => this.#endEarly())
+      return
+    }
+    this.#trace.note('world', ending === 'fresh-after-crash' ? 'kills all, to start anew' : 'cancels the job')
+    if (ending === 'fresh-after-crash') {
+      this.#supervisor.killAll()
+      this.#goOnFresh()
+    } else this.#early = 'cancelling'
+  }
+
+  #goOnFresh(): void {
+    this.#early = 'over'
+    this.#expected = undefined
+    this.#runsBefore = this.#invariants.runs
+    this.#supervisor.startFresh(true)
+    this.#supervisor.startWorker()
+  }
+
+  /** Judges the output of each run. */
+  #verify(healed: boolean): void {
+    const { job } = this.#options
+    const { mode } = this.#scenario
+    const inputOf = (read: (topic: string) => readonly SeenRecord[]): RecordsByTopic =>
+      new Map(job.inputs.map((topic) => [topic, read(topic)]))
+    // What is cancelled is a prefix; what goes to its end is everything.
+    const covered = this.#end === 'CANCELED'
+    const input = inputOf((topic) => this.#invariants.input(topic, covered))
+    if (mode === 'AT_LEAST_ONCE') {
+      for (const problem of missing(job.expected(input), this.#invariants.output)) this.#violate(problem)
+      return
+    }
+    const outputs = this.#invariants.outputByRun()
+    for (const [run, output] of outputs.entries()) {
+      const own =
+        run === outputs.length - 1
+          ? input
+          : inputOf((topic) => this.#invariants.earlierInput(topic)[run] as readonly SeenRecord[])
+      for (const problem of job.verify(own, output, healed))
+        this.#violate(outputs.length === 1 ? problem : `run ${run + 1} of ${outputs.length}: ${problem}`)
+    }
   }
 
   /** A finished job that is started again finds that there is nothing to do. */
@@ -266,6 +403,7 @@ export class Simulation {
       inputs: job.inputs,
       outputs: job.outputs,
       directory: this.#directory === undefined ? undefined : () => this.#directory!.names,
+      mayRepeat: this.#scenario.mode === 'AT_LEAST_ONCE',
       onViolation: (what) => this.#violate(what),
     })
     this.#input = new SimulationInput({
@@ -278,7 +416,7 @@ export class Simulation {
       recordsPerPartition,
       overMs: bounded ? 0 : inputMs,
       now: () => this.#time.now(),
-      record: (random) => job.record(random, this.#scenario),
+      record: (random, _sequence, now) => job.record(random, this.#scenario, now),
     })
     const written = this.#input.write()
     if (bounded) await this.#time.settle(written)
@@ -293,12 +431,26 @@ export class Simulation {
     const supervisor = this.#supervisor
     this.#end ??= supervisor.end
     if (this.#end !== undefined) return !supervisor.anyAlive
+    if (this.#early === 'cancelling') return this.#cancelled()
+    // Whoever starts a run anew asks for it until it is there, and not once more.
+    if (this.#runsBefore !== undefined && this.#invariants.runs > this.#runsBefore) {
+      this.#runsBefore = undefined
+      supervisor.startFresh(false)
+    }
     if (supervisor.stopping && supervisor.deserted) {
       if (!supervisor.wasStoppedInOrder(this.#invariants.leader)) supervisor.startWorker()
       else this.#end = 'SUSPENDED'
       return this.#end !== undefined
     }
-    if (!this.#scenario.bounded && this.#input.done && !supervisor.stopping && this.#allSeen()) {
+    if (
+      !this.#scenario.bounded &&
+      this.#early === 'over' &&
+      this.#runsBefore === undefined &&
+      !this.#growing &&
+      this.#input.done &&
+      !supervisor.stopping &&
+      this.#allSeen()
+    ) {
       this.#trace.note('world', 'all output is there: the workers are told to stop')
       this.#attempts = this.#invariants.attempt
       supervisor.stopAll()
@@ -306,9 +458,23 @@ export class Simulation {
     return false
   }
 
+  /** Asks for the cancel until it is durable; then everybody leaves, and a new run begins if that was drawn. */
+  #cancelled(): boolean {
+    const supervisor = this.#supervisor
+    if (this.#invariants.endedAs !== 'CANCELED') {
+      supervisor.cancelBy(this.#invariants.leader)
+      if (supervisor.deserted) supervisor.startWorker()
+      return false
+    }
+    if (supervisor.anyAlive || !supervisor.deserted) return false
+    if (this.#scenario.ending === 'cancel') this.#end = 'CANCELED'
+    else this.#goOnFresh()
+    return this.#end !== undefined
+  }
+
   #allSeen(): boolean {
-    const { changes, output } = this.#invariants
-    if (changes === this.#checkedAt) return false
+    const { changes } = this.#invariants
+    if (changes === this.#checkedAt || !this.#invariants.begun) return false
     const { job } = this.#options
     // The markers of the last input transactions may be under way.
     if (this.#expected === undefined && !this.#invariants.isDecided(job.inputs)) return false
@@ -316,9 +482,7 @@ export class Simulation {
     this.#expected ??= job.expected(
       new Map(job.inputs.map((topic) => [topic, this.#invariants.input(topic)])),
     )
-    let count = 0
-    for (const records of output.values()) count += records.length
-    return count >= this.#expected
+    return this.#invariants.holds(this.#expected)
   }
 
   #violate(what: string): void {
@@ -344,4 +508,16 @@ function describeArgs(args: readonly unknown[]): string {
     return value
   })
   return text.length > 300 ? `${text.slice(0, 300)}…` : text
+}
+
+/** Origins that an output owes. */
+function missing(expected: ReadonlyMap<string, readonly Origin[]>, output: RecordsByTopic): string[] {
+  const name = ({ topic, partition, offset }: Origin): string => `${topic}-${partition} offset ${offset}`
+  return [...expected].flatMap(([topic, origins]) => {
+    const found = new Set((output.get(topic) ?? []).flatMap(({ value }) => originsOf(value).map(name)))
+    const lost = origins.filter((origin) => !found.has(name(origin)))
+    return lost.length === 0
+      ? []
+      : [`${topic}: ${lost.length} records are missing, e.g. the one made of ${name(lost[0]!)}`]
+  })
 }

@@ -2,6 +2,8 @@
  * Random operations on a keyed state backend and on the model side by side, with freezes, slices of their writing, aborts and restores
  * between any two of them. Every image must be the state at its freeze, whatever happened since.
  */
+import type { BlobStore, KeyedStateHandle } from '../checkpoint/checkpoint-storage.ts'
+import { type SelfStoringBackend, type SelfStoringState, storesItself } from '../checkpoint/keyed-snapshot.ts'
 import type { Clock } from '../core/ports.ts'
 import type {
   FrozenKeyedState,
@@ -11,6 +13,8 @@ import type {
   KeyGroupRange,
   Namespace,
 } from '../core/state.ts'
+import { MemoryBlobStore } from '../state/memory-blob-store.ts'
+import { openEmpty, restoreImages } from './backend-images.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { contractDescriptors, dumpBackend, StateBackendModel, type Total } from './state-backend-model.ts'
 
@@ -20,6 +24,23 @@ export interface ContractBackendOptions {
   readonly maxParallelism: number
   readonly operatorName: string
   readonly clock: Clock
+  /** The same object for all backends of one run of the fuzz, which stand for one subtask that crashes and comes back. */
+  readonly life?: FuzzLife
+}
+
+/** One run. */
+export interface FuzzLife {
+  readonly seed: number
+  /** True while a backend is made that only looks at a checkpoint: it must not disturb the one that runs. */
+  probing: boolean
+}
+
+/** What a run may do beyond the usual. */
+export interface FuzzOptions {
+  /** Writing a checkpoint and loading state may fail, with this chance. */
+  readonly failures?: number
+  /** False: a checkpoint is looked at after a crash only, since reading it takes it over. */
+  readonly probes?: boolean
 }
 
 /** Makes an empty backend. One with slices should make them as small as it can, so that much happens between two. */
@@ -43,35 +64,68 @@ interface Flight {
   /** Lets the next slice run; undefined while none waits. */
   next: (() => void) | undefined
   /** Settled once `materialize` is. */
-  outcome: { images: KeyGroupImage[] } | { error: unknown } | undefined
+  outcome: Outcome | undefined
   started: boolean
+  readonly n: number
 }
+
+type Outcome =
+  | { readonly images: KeyGroupImage[] }
+  | { readonly handle: KeyedStateHandle | undefined }
+  | { readonly error: unknown }
 
 /** One run: a backend, its model, and what is in flight. */
 class FuzzRun {
   readonly #make: MakeBackend
   readonly #random: SeededRandom
+  readonly #options: FuzzOptions
+  readonly #life: FuzzLife
+  readonly #blobs: BlobStore
   #backend!: KeyedStateBackend
   #model = new StateBackendModel()
   #flights: Flight[] = []
-  #completed: { readonly images: KeyGroupImage[]; readonly model: StateBackendModel } = {
-    images: [],
+  #completed: { readonly stored: Outcome; readonly model: StateBackendModel } = {
+    stored: { images: [] },
     model: new StateBackendModel(),
   }
   #nextCheckpoint = 1
   step = 'start'
 
-  constructor(make: MakeBackend, random: SeededRandom) {
+  constructor(make: MakeBackend, seed: number, options: FuzzOptions) {
     this.#make = make
-    this.#random = random
+    this.#random = new SeededRandom(seed)
+    this.#options = options
+    this.#life = { seed, probing: false }
+    const blobs = new MemoryBlobStore()
+    this.#blobs = {
+      put: async (name, bytes) => {
+        if (this.#random.chance(options.failures ?? 0)) throw new Error('put failed on cue')
+        return blobs.put(name, bytes)
+      },
+      get: (handle) => blobs.get(handle),
+      discard: (handle) => blobs.discard(handle),
+    }
   }
 
   async run(steps: number): Promise<void> {
-    this.#backend = await this.#newBackend()
+    this.#backend = await openEmpty(await this.#newBackend())
     for (let i = 0; i < steps; i++) await this.#anyStep()
-    for (const flight of [...this.#flights]) await this.#finish(flight)
-    await this.#expectSame(await this.#imagesNow(), this.#model)
+    while (this.#flights.length > 0) await this.#slice(this.#flights[0]!)
+    if (this.#options.failures === undefined) await this.#expectSame(await this.#imagesNow(), this.#model)
+    else await this.#crash()
     await this.#backend.close()
+  }
+
+  /** An operation that a failing store may break; the task fails then, and comes back. False if it did. */
+  async #survives(operation: () => Promise<void> | undefined): Promise<boolean> {
+    try {
+      await operation()
+      return true
+    } catch (error) {
+      if (this.#options.failures === undefined) throw error
+      await this.#crash()
+      return false
+    }
   }
 
   #newBackend(): KeyedStateBackend | Promise<KeyedStateBackend> {
@@ -80,7 +134,17 @@ class FuzzRun {
       maxParallelism: MAX_PARALLELISM,
       operatorName: 'contract',
       clock: { now: () => 0 },
+      life: this.#life,
     })
+  }
+
+  /** A backend that looks at a checkpoint. */
+  async #probe(restore: (backend: KeyedStateBackend) => Promise<void>): Promise<KeyedStateBackend> {
+    this.#life.probing = true
+    const backend = await this.#newBackend()
+    await restore(backend)
+    this.#life.probing = false
+    return backend
   }
 
   async #anyStep(): Promise<void> {
@@ -103,6 +167,7 @@ class FuzzRun {
       next: undefined,
       outcome: undefined,
       started: false,
+      n: this.#nextCheckpoint - 1,
     })
   }
 
@@ -115,9 +180,9 @@ class FuzzRun {
         new Promise((resolve) => {
           flight.next = resolve
         })
-      flight.frozen.materialize(pause).then(
-        (images) => {
-          flight.outcome = { images }
+      this.#write(flight, pause).then(
+        (outcome) => {
+          flight.outcome = outcome
         },
         (error: unknown) => {
           flight.outcome = { error }
@@ -132,31 +197,47 @@ class FuzzRun {
     const { outcome } = flight
     if (outcome === undefined) return
     this.#flights.splice(this.#flights.indexOf(flight), 1)
-    if ('error' in outcome) throw outcome.error
-    await this.#expectSame(outcome.images, flight.model)
-    this.#completed = { images: outcome.images, model: flight.model }
+    if ('error' in outcome) {
+      flight.frozen.release()
+      if (this.#options.failures === undefined) throw outcome.error
+      return
+    }
+    if ('images' in outcome) await this.#expectSame(outcome.images, flight.model)
+    else if (this.#options.probes !== false) await this.#expectStored(outcome.handle, flight.model)
+    // Images of a savepoint: other checkpoints are still what a restart finds.
+    if ('handle' in outcome || !storesItself(this.#backend)) {
+      this.#completed = { stored: outcome, model: flight.model }
+      if (storesItself(this.#backend)) this.#backend.retainedFrom(flight.n)
+    }
     flight.frozen.release()
   }
 
-  /** Waits until the writing either asks for a pause or ends. */
-  async #settle(flight: Flight): Promise<void> {
-    while (flight.outcome === undefined && flight.next === undefined)
-      await new Promise((turn) => setImmediate(turn))
+  /** Writes a freeze as checkpoints are, or as savepoints are. */
+  async #write(flight: Flight, pause: () => Promise<void>): Promise<Outcome> {
+    const { frozen, n } = flight
+    if (!('store' in frozen) || this.#random.chance(0.25)) return { images: await frozen.materialize(pause) }
+    const target = { n, blobs: this.#blobs, name: `state-${n}`, pause }
+    return { handle: await (frozen as SelfStoringState).store(target) }
   }
 
-  async #finish(flight: Flight): Promise<void> {
-    while (this.#flights.includes(flight)) await this.#slice(flight)
+  /** Waits until the writing asks for a pause or ends, or waits for an earlier one. */
+  async #settle(flight: Flight): Promise<void> {
+    while (flight.outcome === undefined && flight.next === undefined) {
+      await new Promise((turn) => setImmediate(turn))
+      if (storesItself(this.#backend) && this.#flights[0] !== flight) return
+    }
   }
 
   async #abort(flight: Flight): Promise<void> {
     this.step = 'abort'
+    const wasDone = flight.outcome !== undefined
     flight.frozen.release()
     this.#flights.splice(this.#flights.indexOf(flight), 1)
     flight.next?.()
-    if (flight.started) {
+    if (flight.started && !wasDone) {
       flight.next = undefined
       while (flight.outcome === undefined) {
-        await this.#settle(flight)
+        await new Promise((turn) => setImmediate(turn))
         const go = flight.next as (() => void) | undefined
         flight.next = undefined
         go?.()
@@ -168,11 +249,17 @@ class FuzzRun {
   /** The process dies; another one restores the last completed checkpoint. */
   async #crash(): Promise<void> {
     this.step = 'crash and restore'
-    for (const flight of [...this.#flights]) await this.#abort(flight)
+    for (const flight of [...this.#flights].reverse()) await this.#abort(flight)
     await this.#backend.close()
     this.#backend = await this.#newBackend()
-    this.#backend.restore(this.#completed.images)
-    this.#model = this.#completed.model.copy()
+    const { stored, model } = this.#completed
+    if ('images' in stored) await restoreImages(this.#backend, stored.images)
+    else if ('handle' in stored)
+      await (this.#backend as SelfStoringBackend).restoreFrom(
+        stored.handle === undefined ? [] : [stored.handle],
+        this.#blobs,
+      )
+    this.#model = model.copy()
   }
 
   async #timers(): Promise<void> {
@@ -188,7 +275,7 @@ class FuzzRun {
     }
     const action = this.#random.integer(0, 9)
     this.step = `timer action ${action}`
-    await this.#backend.prefetch(KEYS)
+    if (!(await this.#survives(() => this.#backend.prefetch(KEYS)))) return
     this.#backend.setCurrentKey(key)
     const timers = this.#backend.timers()
     const event = domain === 'event'
@@ -219,8 +306,8 @@ class FuzzRun {
     const random = this.#random
     const key = random.pick(KEYS)
     const namespace = random.pick(NAMESPACES)
+    if (!(await this.#survives(() => this.#backend.prefetch([key])))) return
     const backend = this.#backend
-    await backend.prefetch([key])
     backend.setCurrentKey(key)
     backend.setCurrentNamespace(namespace)
     const cell = this.#model.cell(key, namespace)
@@ -320,8 +407,18 @@ class FuzzRun {
   }
 
   async #expectSame(images: readonly KeyGroupImage[], model: StateBackendModel): Promise<void> {
-    const restored = await this.#newBackend()
-    restored.restore(images)
+    await this.#expectHolds(await this.#probe((backend) => restoreImages(backend, images)), model)
+  }
+
+  async #expectStored(handle: KeyedStateHandle | undefined, model: StateBackendModel): Promise<void> {
+    const handles = handle === undefined ? [] : [handle]
+    await this.#expectHolds(
+      await this.#probe((backend) => (backend as SelfStoringBackend).restoreFrom(handles, this.#blobs)),
+      model,
+    )
+  }
+
+  async #expectHolds(restored: KeyedStateBackend, model: StateBackendModel): Promise<void> {
     const actual = await dumpBackend(restored, KEYS, NAMESPACES)
     await restored.close()
     expectEqual(
@@ -355,8 +452,13 @@ function plain(_key: string, value: unknown): unknown {
 /**
  * Runs `steps` random steps. @throws Error naming seed and step at the first difference between the backend and the model
  */
-export async function fuzzStateBackend(make: MakeBackend, seed: number, steps: number): Promise<void> {
-  const run = new FuzzRun(make, new SeededRandom(seed))
+export async function fuzzStateBackend(
+  make: MakeBackend,
+  seed: number,
+  steps: number,
+  options: FuzzOptions = {},
+): Promise<void> {
+  const run = new FuzzRun(make, seed, options)
   try {
     await run.run(steps)
   } catch (cause) {

@@ -42,12 +42,15 @@ interface HandedOut {
 /** Wraps a backend; `endCall` must be called after each invocation of the operator. */
 export class StrictKeyedState implements KeyedStateBackend {
   private readonly inner: KeyedStateBackend
+  private readonly checkKey: (key: Key) => void
   private readonly handedOut: HandedOut[] = []
   /** States that were written in this call. */
   private readonly written = new Set<string>()
 
-  constructor(inner: KeyedStateBackend) {
+  /** `checkKey` throws for a key whose records go elsewhere. */
+  constructor(inner: KeyedStateBackend, checkKey: (key: Key) => void = () => undefined) {
     this.inner = inner
+    this.checkKey = checkKey
   }
 
   /** @throws MILLRACE_STATE_ACCESS if a value that was read was changed but not written back. */
@@ -156,6 +159,7 @@ export class StrictKeyedState implements KeyedStateBackend {
     return this.inner.prefetch(keys)
   }
   setCurrentKey(key: Key): void {
+    this.checkKey(key)
     this.inner.setCurrentKey(key)
   }
   getCurrentKey(): Key {

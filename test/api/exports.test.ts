@@ -23,13 +23,16 @@ const checkedIn = (file: string): string[] =>
     .trimEnd()
     .split('\n')
 
-describe("names that 'millrace' exports", () => {
+describe.each([
+  ['millrace', 'src/index.ts', 'millrace.txt', () => import('millrace')],
+  ['millrace/testing', 'src/testing/index.ts', 'millrace-testing.txt', () => import('millrace/testing')],
+] as const)("names that '%s' exports", (_name, path, list, load) => {
   test('equal the checked-in list, so that none comes or goes unnoticed', () => {
-    expect(exportedNames('src/index.ts')).toEqual(checkedIn('millrace.txt'))
+    expect(exportedNames(path)).toEqual(checkedIn(list))
   })
 
   test('are there at run time, except for types', async () => {
-    const values = checkedIn('millrace.txt').filter((name) => !name.endsWith(' (type)'))
-    expect(Object.keys(await import('millrace')).sort()).toEqual(values)
+    const values = checkedIn(list).filter((name) => !name.endsWith(' (type)'))
+    expect(Object.keys(await load()).sort()).toEqual(values)
   })
 })

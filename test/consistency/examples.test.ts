@@ -71,7 +71,10 @@ async function compile(blocks: readonly CodeBlock[]): Promise<string[]> {
           rewriteRelativeImportExtensions: false,
           allowImportingTsExtensions: true,
           typeRoots: [join(ROOT, 'node_modules', '@types')],
-          paths: { millrace: [join(ROOT, 'src', 'index.ts')] },
+          paths: {
+            millrace: [join(ROOT, 'src', 'index.ts')],
+            'millrace/testing': [join(ROOT, 'src', 'testing', 'index.ts')],
+          },
         },
         include: ['*.ts', join(ROOT, 'src', '**', '*.d.ts')],
       }),

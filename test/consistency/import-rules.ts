@@ -207,7 +207,7 @@ export const PACKAGE_PLACES: Readonly<
   Record<string, { readonly within: readonly string[]; readonly lazy: boolean }>
 > = {
   kafkajs: { within: ['src/kafka/kafkajs/'], lazy: false },
-  ioredis: { within: ['src/state/redis-backend.ts'], lazy: true },
+  ioredis: { within: ['src/state/redis-connection.ts'], lazy: true },
   'rocksdb-native': { within: ['src/state/rocksdb-backend.ts'], lazy: true },
   '@kafkajs/confluent-schema-registry': { within: ['src/serdes/'], lazy: true },
   snappy: { within: ['src/kafka/'], lazy: true },

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeAll, describe, expect, jest, test } from '@jest/globals'
 import type { JobProcess } from '../integration/job-process.ts'
 import { JobScene } from '../integration/job-scene.ts'
+import { logReliability, outcomeOf } from '../reliability-log.ts'
 import { OrderFeed } from './order-feed.ts'
 import { SeededRandom } from './seeded-random.ts'
 
@@ -125,6 +126,14 @@ describe(`a job that is killed with -9 ${KILLS} times while it runs and while it
         `parallelism ${parallelism}, FAULT_SEED=${SEED}: ${KILLS} kills, ${outcome.records} records; processing again ` +
           `${fromStart.text} after the start, ${fromLoaded.text} after the job's first line; output settled after ${outcome.settledMs} ms`,
       )
+      logReliability({
+        suite: 'kill',
+        fault: 'kill -9, restart at once',
+        where: `at random moments of start-up and work, parallelism ${parallelism}`,
+        count: KILLS,
+        records: outcome.records,
+        outcome: outcomeOf([...outcome.etl, ...outcome.totals]),
+      })
       expect({ etl: outcome.etl.slice(0, 10), totals: outcome.totals.slice(0, 10) }).toEqual({
         etl: [],
         totals: [],

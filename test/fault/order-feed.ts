@@ -10,6 +10,8 @@ import type { SeededRandom } from './seeded-random.ts'
 const USERS = 40
 /** Milliseconds between two transactions. */
 const TICK_MS = 150
+/** Brokers that were killed may take so long to come back; a transaction whose end is not known would spoil the comparison. */
+const PATIENCE = { timeoutMs: 240_000 }
 /** One transaction in so many is aborted. */
 const ABORTED = 6
 
@@ -130,14 +132,14 @@ export class OrderFeed {
       }
       ;(orders[this.#random.below(this.#partitions)] as Order[]).push(order)
     }
-    const producer = await this.#cluster.initProducerId({
-      transactionalId: `${this.#topic}.feed`,
-      transactionTimeoutMs: 60_000,
-    })
+    const producer = await this.#cluster.initProducerId(
+      { transactionalId: `${this.#topic}.feed`, transactionTimeoutMs: 300_000 },
+      PATIENCE,
+    )
     const used = orders.flatMap((own, partition) =>
       own.length === 0 ? [] : [{ topic: this.#topic, partition, own }],
     )
-    await this.#cluster.addPartitionsToTxn(producer, used)
+    await this.#cluster.addPartitionsToTxn(producer, used, PATIENCE)
     const { producerId, producerEpoch, transactionalId } = producer
     await Promise.all(
       used.map(async ({ topic, partition, own }) => {
@@ -153,11 +155,12 @@ export class OrderFeed {
           acks: -1,
           transactionalId,
           partitions: [{ topic, partition, batch }],
+          ...PATIENCE,
         })
         if (answer?.errorCode !== 0) throw new Error(`produce answered ${answer?.errorCode}`)
       }),
     )
-    await this.#cluster.endTxn(producer, isAborted ? 'abort' : 'commit')
+    await this.#cluster.endTxn(producer, isAborted ? 'abort' : 'commit', PATIENCE)
     if (!isAborted) this.#committed.push(...orders.flat())
   }
 }

@@ -10,15 +10,21 @@ import {
   type KeyedContext,
   KeyedCoProcessFunction,
   KeyedProcessFunction,
+  type OnTimerContext,
   type RuntimeContext,
 } from '../../src/core/functions.ts'
-import type { ValueState } from '../../src/core/state.ts'
-import { ValueStateDescriptor } from '../../src/core/state.ts'
+import type { ListState, ValueState } from '../../src/core/state.ts'
+import { ListStateDescriptor, ValueStateDescriptor } from '../../src/core/state.ts'
 import { WatermarkStrategy } from '../../src/core/time/watermarks.ts'
+import { TumblingEventTimeWindows } from '../../src/core/windows/assigners.ts'
+import type { TimeWindow } from '../../src/core/windows/time-window.ts'
+import { type ProcessWindowContext, ProcessWindowFunction } from '../../src/core/windows/window-function.ts'
 import { kafkaSink } from '../../src/kafka/kafka-sink.ts'
 import { kafkaSource } from '../../src/kafka/kafka-source.ts'
 import { OffsetsInitializer } from '../../src/kafka/offsets.ts'
 import { json } from '../../src/serdes/serdes.ts'
+import type { PlainRecordInput } from '../../src/testing/plain-batch.ts'
+import type { SeededRandom } from '../../src/testing/seeded-random.ts'
 import type { RecordsByTopic, SimulatedJob } from '../../src/testing/simulation.ts'
 import type { Origin, SeenRecord } from '../../src/testing/simulation-invariants.ts'
 import type { Scenario } from '../../src/testing/simulation-scenario.ts'
@@ -28,6 +34,15 @@ interface Event {
   readonly from: Origin
   readonly key: string
   readonly amount: number
+}
+
+/** What was gathered of a key, with all it was made of. */
+interface Gathered {
+  readonly from: readonly Origin[]
+  readonly key: string
+  readonly sum: number
+  /** Of a window. */
+  readonly start?: number
 }
 
 interface Total {
@@ -42,20 +57,23 @@ function source(
   scenario: Scenario,
   job: string,
   topic: string,
+  watermarks: WatermarkStrategy<Event> = WatermarkStrategy.noWatermarks(),
 ): DataStream<Event> {
   return env
     .fromSource(
       kafkaSource<Event>({
         topics: [topic],
         groupId: `${job}-readers`,
-        startingOffsets: OffsetsInitializer.earliest(),
+        startingOffsets:
+          scenario.startAt === 'latest' ? OffsetsInitializer.latest() : OffsetsInitializer.earliest(),
+        discoveryIntervalMs: scenario.discoveryMs,
         ...(scenario.bounded ? { bounded: OffsetsInitializer.latest() } : {}),
         deserializer: ({ partition, offset, value }) => ({
           ...(JSON.parse(Buffer.from(value!).toString()) as { key: string; amount: number }),
           from: { topic, partition, offset: Number(offset) },
         }),
       }),
-      WatermarkStrategy.noWatermarks(),
+      watermarks,
       `read ${topic}`,
     )
     .uid(`read-${topic}`)
@@ -72,7 +90,9 @@ function sink<T extends { readonly key: string }>(
         topic,
         key: ({ key }) => key,
         value: json<T>(),
-        deliveryGuarantee: DeliveryGuarantee.EXACTLY_ONCE,
+        deliveryGuarantee: scenario.transactional
+          ? DeliveryGuarantee.EXACTLY_ONCE
+          : DeliveryGuarantee.AT_LEAST_ONCE,
         ...(scenario.transactionTimeoutMs === undefined
           ? {}
           : { transactionTimeoutMs: scenario.transactionTimeoutMs }),
@@ -128,6 +148,11 @@ function events(input: RecordsByTopic, topic: string): Event[] {
   }))
 }
 
+/** Where the records of each output come from. */
+function origins(outputs: Readonly<Record<string, readonly Event[]>>): Map<string, readonly Origin[]> {
+  return new Map(Object.entries(outputs).map(([topic, made]) => [topic, made.map(({ from }) => from)]))
+}
+
 const values = (output: RecordsByTopic, topic: string): any[] =>
   (output.get(topic) ?? []).map(({ value }) => value)
 
@@ -147,7 +172,7 @@ export const etl: SimulatedJob = {
     const kept = source(env, scenario, 'etl', 'etl-in').filter(isKept).uid('keep')
     sink(kept.map((event) => ({ ...event, cents: event.amount * 100 })).uid('cents'), scenario, 'etl-out')
   },
-  expected: (input) => events(input, 'etl-in').filter(isKept).length,
+  expected: (input) => origins({ 'etl-out': events(input, 'etl-in').filter(isKept) }),
   verify: (input, output) =>
     difference(
       'etl-out',
@@ -172,7 +197,7 @@ export const keyed: SimulatedJob = {
       .uid('totals')
     sink(totals, scenario, 'keyed-out')
   },
-  expected: (input) => events(input, 'keyed-in').length,
+  expected: (input) => origins({ 'keyed-out': events(input, 'keyed-in') }),
   verify: (input, output, healed) => [
     ...describeFirst('keyed-out', events(input, 'keyed-in'), values(output, 'keyed-out')),
     ...perKeyCounts(
@@ -204,7 +229,7 @@ export const union: SimulatedJob = {
       'union-out',
     )
   },
-  expected: (input) => events(input, 'union-a').length + events(input, 'union-b').length,
+  expected: (input) => origins({ 'union-out': [...events(input, 'union-a'), ...events(input, 'union-b')] }),
   verify: (input, output) =>
     difference(
       'union-out',
@@ -225,7 +250,8 @@ export const connected: SimulatedJob = {
     const b = source(env, scenario, 'connected', 'connected-b').keyBy(({ key }) => key)
     sink(a.connect(b).process(new SharedTotals()).uid('totals'), scenario, 'connected-out')
   },
-  expected: (input) => events(input, 'connected-a').length + events(input, 'connected-b').length,
+  expected: (input) =>
+    origins({ 'connected-out': [...events(input, 'connected-a'), ...events(input, 'connected-b')] }),
   verify: (input, output, healed) => {
     const all = [...events(input, 'connected-a'), ...events(input, 'connected-b')]
     return [
@@ -261,7 +287,7 @@ export const twoSinks: SimulatedJob = {
   },
   expected: (input) => {
     const all = events(input, 'two-in')
-    return all.length + all.filter(isKept).length
+    return origins({ 'two-plain': all.filter(isKept), 'two-totals': all })
   },
   verify: (input, output, healed) => {
     const all = events(input, 'two-in')
@@ -278,7 +304,174 @@ export const twoSinks: SimulatedJob = {
   },
 }
 
+/** Records are written up to so many ms out of order. */
+const DISORDER_MS = 200
+const WINDOW_MS = 50
+/** Key of the record that raises the watermark of its partition above all windows. */
+const END = 'end'
+const END_MS = 1_000_000
+
+function timedRecord(random: SeededRandom, scenario: Scenario, now: number): PlainRecordInput {
+  return { ...record(random, scenario), timestamp: now - random.integer(0, DISORDER_MS) }
+}
+
+const outOfOrder = WatermarkStrategy.forBoundedOutOfOrderness<Event>(DISORDER_MS)
+
+/** In the order of the log, so that two lists of one content are one text. */
+function sorted(from: readonly Origin[]): Origin[] {
+  return from.toSorted(
+    (a, b) => a.topic.localeCompare(b.topic) || a.partition - b.partition || a.offset - b.offset,
+  )
+}
+
+/** Sum of a key in a window. */
+class WindowSum extends ProcessWindowFunction<Event, Gathered, string> {
+  override process(
+    key: string,
+    context: ProcessWindowContext<TimeWindow>,
+    elements: readonly Event[],
+    out: Collector<Gathered>,
+  ): void {
+    out.collect({
+      from: elements.map(({ from }) => from),
+      key,
+      sum: elements.reduce((sum, { amount }) => sum + amount, 0),
+      start: context.window().start,
+    })
+  }
+}
+
+/** Tumbling windows of event time, whose watermarks come from all partitions. */
+export const windows: SimulatedJob = {
+  name: 'windows',
+  inputs: ['windows-in'],
+  outputs: ['windows-out'],
+  groupId: 'windows-readers',
+  limits: { fixedPartitions: true, waitsForTime: true },
+  record: timedRecord,
+  closing: (now) => ({
+    key: END,
+    value: JSON.stringify({ key: END, amount: 0 }),
+    timestamp: now + END_MS,
+  }),
+  declare: (scenario) => (env) => {
+    const sums = source(env, scenario, 'windows', 'windows-in', outOfOrder)
+      .keyBy(({ key }) => key)
+      .window(TumblingEventTimeWindows.of(WINDOW_MS))
+      .process(new WindowSum())
+      .uid('sums')
+    sink(sums.filter(({ key }) => key !== END).uid('no-end'), scenario, 'windows-out')
+  },
+  expected: (input) => origins({ 'windows-out': events(input, 'windows-in').filter(isNoEnd) }),
+  verify: (input, output) => {
+    const stamped = new Map(
+      (input.get('windows-in') ?? []).map((seen) => [`${seen.partition}/${seen.offset}`, seen.timestamp]),
+    )
+    const start = ({ from }: Event): number => {
+      const timestamp = stamped.get(`${from.partition}/${from.offset}`)!
+      return timestamp - (timestamp % WINDOW_MS)
+    }
+    const byWindow = Map.groupBy(
+      events(input, 'windows-in').filter(isNoEnd),
+      (event) => `${start(event)} ${event.key}`,
+    )
+    const expected = [...byWindow.values()].map((contents) => ({
+      from: sorted(contents.map(({ from }) => from)),
+      key: contents[0]!.key,
+      sum: contents.reduce((sum, { amount }) => sum + amount, 0),
+      start: start(contents[0]!),
+    }))
+    const actual = values(output, 'windows-out').map((value) => ({ ...value, from: sorted(value.from) }))
+    return difference('windows-out', expected, actual)
+  },
+}
+
+const isNoEnd = ({ key }: Event): boolean => key !== END
+
+const GATHER_MS = 40
+const PENDING = new ListStateDescriptor<Event>('pending')
+
+/** Gathers the records of a key until a timer comes. */
+abstract class Gather extends KeyedProcessFunction<string, Event, Gathered> {
+  #pending!: ListState<Event>
+
+  override open(context: RuntimeContext): void {
+    this.#pending = context.getListState(PENDING)
+  }
+
+  override processElement(event: Event, context: KeyedContext<string>): void {
+    const isFirst = [...this.#pending.get()].length === 0
+    this.#pending.add(event)
+    if (isFirst) this.register(context)
+  }
+
+  protected abstract register(context: KeyedContext<string>): void
+
+  override onTimer(_at: number, context: OnTimerContext<string>, out: Collector<Gathered>): void {
+    const gathered = [...this.#pending.get()]
+    this.#pending.clear()
+    out.collect({
+      from: gathered.map(({ from }) => from),
+      key: context.getCurrentKey(),
+      sum: gathered.reduce((sum, { amount }) => sum + amount, 0),
+    })
+  }
+}
+
+class GatherByEventTime extends Gather {
+  protected override register(context: KeyedContext<string>): void {
+    context.timerService().registerEventTimeTimer((context.timestamp() as number) + GATHER_MS)
+  }
+}
+
+class GatherByProcessingTime extends Gather {
+  protected override register(context: KeyedContext<string>): void {
+    const timers = context.timerService()
+    timers.registerProcessingTimeTimer(timers.currentProcessingTime() + GATHER_MS)
+  }
+}
+
+/** State that waits for timers, of event time where the input ends and of processing time where it does not: which records come together is chance, but each comes once. */
+export const timers: SimulatedJob = {
+  name: 'timers',
+  inputs: ['timers-in'],
+  outputs: ['timers-out'],
+  groupId: 'timers-readers',
+  limits: { waitsForTime: true },
+  record: timedRecord,
+  declare: (scenario) => (env) => {
+    const gathered = source(env, scenario, 'timers', 'timers-in', outOfOrder)
+      .keyBy(({ key }) => key)
+      .process(scenario.bounded ? new GatherByEventTime() : new GatherByProcessingTime())
+      .uid('gather')
+    sink(gathered, scenario, 'timers-out')
+  },
+  expected: (input) => origins({ 'timers-out': events(input, 'timers-in') }),
+  verify: (input, output) => {
+    const all = events(input, 'timers-in')
+    const known = new Map(all.map((event) => [JSON.stringify(event.from), event]))
+    const gathered = values(output, 'timers-out') as Gathered[]
+    const wrong = gathered.filter(({ from, key, sum }) => {
+      const made = from.map((origin) => known.get(JSON.stringify(origin)))
+      return (
+        sum !== made.reduce((total, event) => total + (event?.amount ?? Number.NaN), 0) ||
+        made.some((event) => event?.key !== key)
+      )
+    })
+    return [
+      ...describeFirst(
+        'timers-out',
+        all,
+        gathered.flatMap(({ from }) => from.map((origin) => ({ from: origin }))),
+      ),
+      ...wrong
+        .slice(0, 1)
+        .map((value) => `timers-out: ${JSON.stringify(value)} is not the sum of its records`),
+    ]
+  },
+}
+
 /** All of them; a seed picks one. */
-export const JOBS: readonly SimulatedJob[] = [etl, keyed, union, connected, twoSinks]
+export const JOBS: readonly SimulatedJob[] = [etl, keyed, union, connected, twoSinks, windows, timers]
 
 export type { SeenRecord }

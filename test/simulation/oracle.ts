@@ -2,15 +2,19 @@
 import type { Origin, SeenRecord } from '../../src/testing/simulation-invariants.ts'
 
 interface Made {
-  readonly from: Origin
+  readonly from: Origin | readonly Origin[]
 }
 
-const canonical = (value: unknown): string =>
-  JSON.stringify(value, (_key, part: unknown) =>
-    typeof part === 'object' && part !== null && !Array.isArray(part)
-      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : part,
-  )
+/** Text that is the same for equal values, whatever the order of their keys. */
+function canonical(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'undefined'
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
+  const fields = value as Readonly<Record<string, unknown>>
+  return `{${Object.keys(fields)
+    .sort()
+    .map((key) => `${key}:${canonical(fields[key])}`)
+    .join(',')}}`
+}
 
 function counts(values: Iterable<string>): Map<string, number> {
   const result = new Map<string, number>()

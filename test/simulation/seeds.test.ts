@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from '@jest/globals'
 import { Simulation } from '../../src/testing/simulation.ts'
-import { JOBS } from './jobs.ts'
+import { jobNamed, jobOf, replayCommand } from './simulate-seed.ts'
 
 interface KnownSeed {
   readonly seed: number
@@ -18,8 +18,6 @@ const KNOWN = JSON.parse(readFileSync(new URL('seeds.json', import.meta.url), 'u
 const SEEDS = 200
 const AT_A_TIME = 50
 
-const jobNamed = (name: string) => JOBS.find((job) => job.name === name)!
-
 describe('simulated jobs', () => {
   for (let from = 1; from <= SEEDS; from += AT_A_TIME)
     test(`seeds ${from} to ${from + AT_A_TIME - 1} are exact and come to an end`, async () => {
@@ -27,12 +25,12 @@ describe('simulated jobs', () => {
       for (let seed = from; seed < from + AT_A_TIME; seed++) {
         const { violations, job } = await new Simulation({
           seed,
-          job: JOBS[seed % JOBS.length]!,
+          job: jobOf(seed),
           small: true,
         }).run()
         if (violations.length > 0)
           failed.push({
-            replay: `npm run -s test:simulation -- --seed ${seed} --job ${job} --small --trace`,
+            replay: replayCommand({ seed, job, size: 'small' }),
             violations,
           })
       }

@@ -54,11 +54,14 @@ async function pullOn(
   first: Promise<void>,
 ): Promise<void> {
   for (let wait: Promise<void> | undefined = first; wait !== undefined; wait = pull(iterator, collector)) {
+    collector.waiting = true
     try {
       await wait
     } catch (error) {
       iterator.return?.()
       throw new EmitFailure(error)
+    } finally {
+      collector.waiting = false
     }
   }
 }

@@ -200,6 +200,11 @@ export abstract class FunctionOperator<F> extends AbstractOperator {
 
   /** Waits for the function's promise; the invocation lasts until it settles. */
   protected async settle(promise: PromiseLike<unknown>, method: string, record: unknown): Promise<void> {
+    this.context.world.onUserPromise?.(
+      promise,
+      `${method} of operator '${this.info.operatorName}'`,
+      () => this.collector.waiting,
+    )
     try {
       await promise
     } catch (error) {

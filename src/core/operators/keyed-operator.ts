@@ -13,6 +13,7 @@ import { FunctionOperator, type RecordStep } from './function-operator.ts'
 import { KEYED } from './invocation-guard.ts'
 import { KeyedTimers, type TimeDomain } from './keyed-timers.ts'
 import type { KeyedContextParts } from './process-context.ts'
+import { ownershipCheck } from './reinterpreted-key.ts'
 import type { KeyOf, OperatorContext } from './stream-operator.ts'
 import { invalidKey } from './user-error.ts'
 
@@ -21,6 +22,8 @@ export abstract class KeyedOperator<F> extends FunctionOperator<F> {
   protected state!: KeyedStateBackend
   protected timers!: KeyedTimers
   private readonly keyOf: readonly KeyOf[]
+  /** By input; undefined where keys need no check. */
+  private checks: readonly (((key: Key, record: unknown) => void) | undefined)[] = []
   /** Keys of the vector that is being processed. */
   private keys: Key[] = []
 
@@ -38,6 +41,7 @@ export abstract class KeyedOperator<F> extends FunctionOperator<F> {
         `Operator '${context.info.operatorName}' is keyed but got no keyed state`,
       )
     this.state = state
+    this.checks = this.keyOf.map((keyOf) => ownershipCheck(keyOf, context))
     this.timers = new KeyedTimers(state.timers(), {
       currentKey: () => state.getCurrentKey(),
       requestProcessingTime: (time) => context.requestProcessingTime(time),
@@ -69,6 +73,8 @@ export abstract class KeyedOperator<F> extends FunctionOperator<F> {
     method: string,
   ): void | Promise<void> {
     this.keys = this.keysOf(vector, this.keyOf[input]!)
+    const check = this.checks[input]
+    if (check !== undefined) for (let i = 0; i < this.keys.length; i++) check(this.keys[i]!, vector.values[i])
     const wait = this.state.prefetch(this.keys)
     if (wait === undefined) return this.drive(vector, step, method, KEYED)
     return wait.then(() => this.drive(vector, step, method, KEYED))

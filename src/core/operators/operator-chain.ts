@@ -43,6 +43,8 @@ export type ChainShape = Pick<JobVertex, 'chainedEdges'> & {
 export class OperatorChain {
   /** By index; undefined for a source. */
   readonly operators: readonly (StreamOperator | undefined)[]
+  /** Operators that may refuse records for a while. */
+  private readonly limited: readonly StreamOperator[]
   private readonly outputs: readonly OperatorOutput[]
   private readonly inputs: readonly ChainedInputs[]
   private readonly edges: readonly ChainedEdge[]
@@ -58,9 +60,15 @@ export class OperatorChain {
     this.order = topological(count, vertex.chainedEdges)
     this.restored = (index) => wiring.restored(index)
     this.operators = Array.from({ length: count }, (_, index) => wiring.operator(index))
+    this.limited = this.operators.filter((operator) => operator?.room !== undefined) as StreamOperator[]
     this.inputs = this.operators.map((operator, index) => this.inputsOf(index, operator ?? SOURCE))
     this.outputs = this.operators.map((_, index) => this.outputFor(index, wiring))
     for (const index of this.order) this.operators[index]?.setup(wiring.context(index, this.outputs[index]!))
+  }
+
+  /** What the operators say of themselves, for people. */
+  describeOperators(): string[] {
+    return this.operators.flatMap((operator) => operator?.describe?.() ?? [])
   }
 
   /** Where the head sends to; a source's records enter here. */
@@ -83,6 +91,15 @@ export class OperatorChain {
       const operator = this.operators[reversed[i]!]
       return andThen(operator?.initializeState?.(this.restored(reversed[i]!)), () => operator?.open?.())
     })
+  }
+
+  /** Undefined: records may come into the chain; a promise: not before it resolves, but everything else may. */
+  room(): Promise<void> | undefined {
+    for (const operator of this.limited) {
+      const wait = operator.room!()
+      if (wait !== undefined) return wait
+    }
+    return undefined
   }
 
   processHeadVector(input: number, vector: RecordVector): void | Promise<void> {

@@ -120,6 +120,10 @@ export class SinkOperator extends AbstractOperator {
     return writer?.close()
   }
 
+  describe(): string | undefined {
+    return this.writer?.describe?.()
+  }
+
   private get openWriter(): SinkWriter<any> {
     if (this.writer !== undefined) return this.writer
     throw new MillraceError(

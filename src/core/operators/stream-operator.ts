@@ -41,6 +41,8 @@ export interface OperatorContext {
   readonly maxParallelism: number
   /** Asks the runtime to call `onProcessingTime` at `time` (epoch ms); the earliest wish wins, one at a time. */
   requestProcessingTime(time: number): void
+  /** Runs `action` in the task's loop, between two calls: the way back in for whatever happened outside of a call. */
+  post(action: () => void | Promise<void>): void
   /** What keeps the watermark where it is: source splits or upstream subtasks, for people. */
   watermarkHeldBackBy?(): readonly string[]
   /** Fails the subtask from outside of a call, e.g. from a background promise. */
@@ -70,6 +72,11 @@ export interface StreamOperator {
   /** `restored` is undefined in a fresh start. Keyed state is restored by the runtime before this call. */
   initializeState?(restored: OperatorRestore | undefined): void | Promise<void>
   open?(): void | Promise<void>
+  /**
+   * Undefined: records may come. A promise: the runtime gives none before it resolves, but barriers, timers and posted actions come as ever.
+   * For operators that work outside of calls: a checkpoint need not wait for them, as it would for a promise of `processVector`.
+   */
+  room?(): Promise<void> | undefined
   processVector(vector: RecordVector): void | Promise<void>
   /** Second input. */
   processVector2?(vector: RecordVector): void | Promise<void>
@@ -87,6 +94,8 @@ export interface StreamOperator {
   notifyCheckpointAborted?(checkpointId: number): void
   notifyCheckpointConfirmed?(checkpointId: number): void
   close?(): void | Promise<void>
+  /** What it does or waits for, for people; undefined = nothing to say. */
+  describe?(): string | undefined
 }
 
 /** Makes an operator for one subtask. Must not keep anything shared between two calls. */

@@ -25,6 +25,8 @@ export class VectorCollector<T = any> implements Collector<T> {
   sideTimestamp: number = NO_TIMESTAMP
   /** True when a full vector waits: `flush` should come before the next invocation. */
   full = false
+  /** True while results of one invocation wait for the output. */
+  waiting = false
   private readonly output: Output
   private readonly vectorSize: number
   private readonly guard: InvocationGuard

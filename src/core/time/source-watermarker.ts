@@ -87,6 +87,21 @@ export class SourceWatermarker<T = unknown> {
     this.splits.excludeFromIdleness(ms)
   }
 
+  /** Splits whose own watermark is above `limit`. */
+  splitsAbove(limit: number): string[] {
+    return this.splits.above(limit)
+  }
+
+  /** These splits are not read on purpose, and no others: not a reason to call them idle. */
+  splitsPaused(splitIds: ReadonlySet<string>): void {
+    this.splits.pause(splitIds)
+  }
+
+  /** The split's own watermark. */
+  watermarkOf(splitId: string): number {
+    return this.splits.watermarkOf(splitId)
+  }
+
   /** Splits that hold the watermark back. */
   holdingBack(): string[] {
     return this.splits.holdingBack()

@@ -37,6 +37,9 @@ export class SplitWatermarks<T> {
   private readonly idleTimeoutMs: number | undefined
   private readonly splits = new Map<string, SplitState<T>>()
   private combined = MIN_WATERMARK
+  /** Splits that are not read on purpose. */
+  private paused: ReadonlySet<string> = new Set()
+  private tickedAt: number | undefined
 
   constructor(createGenerator: () => WatermarkGenerator<T>, idleTimeoutMs: number | undefined) {
     this.createGenerator = createGenerator
@@ -69,7 +72,28 @@ export class SplitWatermarks<T> {
     for (const split of this.splits.values()) split.generator.onPeriodicEmit(split)
     // Before splits turn idle: what they last said still counts.
     this.advance()
-    for (const split of this.splits.values()) split.idleness.onTick(now)
+    for (const [id, split] of this.splits) {
+      if (this.paused.has(id)) split.idleness.exclude(now - (this.tickedAt ?? now))
+      split.idleness.onTick(now)
+    }
+    this.tickedAt = now
+  }
+
+  /** Splits whose own watermark is above `limit`. */
+  above(limit: number): string[] {
+    const found: string[] = []
+    for (const [id, split] of this.splits) if (split.watermark > limit) found.push(id)
+    return found
+  }
+
+  /** These splits are not read from now on, and no others: their silence is no idleness. */
+  pause(splitIds: ReadonlySet<string>): void {
+    this.paused = splitIds
+  }
+
+  /** The split's own watermark; MIN_WATERMARK before its first, and for a split that finished. */
+  watermarkOf(splitId: string): number {
+    return this.splits.get(splitId)?.watermark ?? MIN_WATERMARK
   }
 
   /** `ms` of backpressure are not silence. */

@@ -45,6 +45,11 @@ export class WatermarkValve {
     return this.outputIdle
   }
 
+  /** The last watermark of one channel. */
+  channelWatermark(index: number): number {
+    return this.channels[index]!.watermark
+  }
+
   /** A watermark arrived. One from an idle channel is dropped, save the last. */
   onWatermark(index: number, timestamp: number): ValveOutput {
     const channel = this.channels[index]!

@@ -2,6 +2,7 @@
  * Event time: how records get their timestamps, and how watermarks follow from them. The public strategy, and the parts that tasks use.
  */
 import { ConfigError } from '../../errors.ts'
+import type { AlignmentSettings } from './watermark-alignment.ts'
 import {
   BoundedOutOfOrderness,
   type EventTimeSettings,
@@ -24,7 +25,11 @@ interface Settings<T> {
   readonly createGenerator: () => WatermarkGenerator<T>
   readonly assign: TimestampAssigner<T> | undefined
   readonly idleTimeoutMs: number | undefined
+  readonly alignment: AlignmentSettings | undefined
 }
+
+/** How often a source looks at its alignment group, unless told otherwise. */
+const ALIGNMENT_INTERVAL_MS = 1_000
 
 /**
  * How a stream gets event time. Immutable: each `with…` returns a new strategy.
@@ -56,7 +61,12 @@ export class WatermarkStrategy<T> implements EventTimeSettings<T> {
 
   /** A generator of your own; `create` is called once for each split or subtask. */
   static forGenerator<T>(create: () => WatermarkGenerator<T>): WatermarkStrategy<T> {
-    return new WatermarkStrategy<T>({ createGenerator: create, assign: undefined, idleTimeoutMs: undefined })
+    return new WatermarkStrategy<T>({
+      createGenerator: create,
+      assign: undefined,
+      idleTimeoutMs: undefined,
+      alignment: undefined,
+    })
   }
 
   /** Takes event time from the record. Without it the source's own timestamp counts. */
@@ -70,6 +80,26 @@ export class WatermarkStrategy<T> implements EventTimeSettings<T> {
     return new WatermarkStrategy({ ...this.settings, idleTimeoutMs: timeoutMs })
   }
 
+  /**
+   * Sources of one `group` wait for each other: splits whose watermark is more than `maxDriftMs` above the lowest of the group are not
+   * read until the others have caught up. Sources only; they look at each other every `updateIntervalMs`.
+   */
+  withWatermarkAlignment(
+    group: string,
+    maxDriftMs: number,
+    updateIntervalMs: number = ALIGNMENT_INTERVAL_MS,
+  ): WatermarkStrategy<T> {
+    requireMs('withWatermarkAlignment', maxDriftMs, 0)
+    requireMs('withWatermarkAlignment', updateIntervalMs, 1)
+    if (typeof group !== 'string' || group === '')
+      throw new ConfigError(
+        'MILLRACE_INVALID_OPTION',
+        'WatermarkStrategy.withWatermarkAlignment needs the name of a group',
+        { remedy: 'Sources that give the same name wait for each other.' },
+      )
+    return new WatermarkStrategy({ ...this.settings, alignment: { group, maxDriftMs, updateIntervalMs } })
+  }
+
   /** A generator for one more split or subtask. */
   createGenerator(): WatermarkGenerator<T> {
     return this.settings.createGenerator()
@@ -79,6 +109,9 @@ export class WatermarkStrategy<T> implements EventTimeSettings<T> {
   }
   get idleTimeoutMs(): number | undefined {
     return this.settings.idleTimeoutMs
+  }
+  get alignment(): AlignmentSettings | undefined {
+    return this.settings.alignment
   }
 }
 

@@ -17,10 +17,10 @@ import { andThen, isThenable } from '../operators/continuation.ts'
 import { perSubtask } from '../operators/function-instance.ts'
 import { KeyedOperator } from '../operators/keyed-operator.ts'
 import { KeyedTimers, type TimeDomain } from '../operators/keyed-timers.ts'
+import { StallWarning } from '../operators/stall-warning.ts'
 import type { KeyOf, OperatorContext } from '../operators/stream-operator.ts'
 import type { Counter } from '../ports.ts'
 import type { DueTimer, Namespace } from '../state.ts'
-import { STALL_MS, WatermarkStall } from '../time/watermark-stall.ts'
 import type { Evictor } from './evictors.ts'
 import { type Window, windowOf } from './time-window.ts'
 import { fires, purges, type Trigger, type TriggerResult } from './trigger.ts'
@@ -74,7 +74,7 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
   private functionContext!: WindowFunctionContext
   private times!: WindowTimes
   private lateRecords!: Counter
-  private readonly stall = new WatermarkStall()
+  private stall!: StallWarning
   /** The window of the timer before: timers of one window come together. */
   private timed: Window | undefined
 
@@ -90,6 +90,7 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
       currentKey: () => this.state.getCurrentKey(),
       requestProcessingTime: (time) => context.requestProcessingTime(time + 1),
     })
+    this.stall = new StallWarning(context, 'Windows')
     const parts = this.contextParts()
     this.times = new WindowTimes(parts)
     this.triggerContext = new WindowTriggerContext(parts, this.timers)
@@ -103,12 +104,12 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
   }
 
   override processVector(vector: RecordVector): void | Promise<void> {
-    if (this.spec.assigner.isEventTime) this.warnIfStalled(vector.values.length)
+    if (this.spec.assigner.isEventTime) this.stall.onRecords(vector.values.length)
     return this.driveKeyed(vector, 0, this.knowsTimers() ? this.shortStep : this.step, this.spec.method)
   }
 
   override processWatermark(timestamp: number): void | Promise<void> {
-    this.stall.onWatermark(this.context.world.clock.now())
+    this.stall.onWatermark()
     return super.processWatermark(timestamp)
   }
 
@@ -312,20 +313,6 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
     if (time === MAX_WATERMARK) return
     if (this.spec.assigner.isEventTime) this.timers.deleteEventTimeTimer(window.namespace, time)
     else this.timers.deleteProcessingTimeTimer(window.namespace, time)
-  }
-
-  /** Windows that never fire look like a job that does nothing: this says why. */
-  private warnIfStalled(records: number): void {
-    const { world } = this.context
-    const waiting = this.stall.onRecords(records, world.clock.now())
-    if (waiting === undefined) return
-    const heldBackBy = this.context.watermarkHeldBackBy?.() ?? []
-    world.logger.warn(
-      `Windows of operator '${this.info.operatorName}' wait: ${waiting} records came, but the watermark has not risen for ${STALL_MS / 1000} s` +
-        `${heldBackBy.length === 0 ? '' : `; it is held back by ${heldBackBy.join('; ')}`}. ` +
-        'Partitions without records hold it back unless the watermark strategy has withIdleness(ms)',
-      { operator: this.info.operatorName, records: waiting, heldBackBy },
-    )
   }
 
   /** A record that no window took is late only if its own time is over: one in a gap between sliding windows is not. */

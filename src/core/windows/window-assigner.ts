@@ -30,11 +30,8 @@ export abstract class WindowAssigner<T = any, W extends Window = Window> {
 }
 
 /** Why a record without event time cannot be in an event-time window. */
-export function missingTimestamp(): MillraceError {
-  return new MillraceError(
-    'MILLRACE_MISSING_TIMESTAMP',
-    'A record without a timestamp came to an event-time window',
-  )
+export function missingTimestamp(where = 'an event-time window'): MillraceError {
+  return new MillraceError('MILLRACE_MISSING_TIMESTAMP', `A record without a timestamp came to ${where}`)
 }
 
 /** Checks a length of time. @throws ConfigError */

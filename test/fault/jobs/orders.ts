@@ -1,6 +1,7 @@
 /**
  * An ETL and a keyed count over one topic of orders, as a user writes them: IN → ETL_OUT, COUNT_OUT. PARALLELISM; INTERVAL: milliseconds
- * between checkpoints. Prints LOADED when its code begins, and FIRST when the first record reaches it.
+ * between checkpoints. TIMEOUT: of the sinks' transactions, CHECKPOINT_TIMEOUT: of a checkpoint, both in ms. HOLD: id of the order
+ * at which the source's function never comes back (-1 = none). Prints LOADED when its code begins, and FIRST when the first record reaches it.
  */
 import {
   type Collector,
@@ -52,7 +53,10 @@ let isFirst = true
 const env = StreamExecutionEnvironment.getExecutionEnvironment()
 env.enableCheckpointing(Number(settings['INTERVAL'] ?? 250))
 env.setParallelism(Number(settings['PARALLELISM'] ?? 1))
-const orders = env
+const checkpointTimeout = settings['CHECKPOINT_TIMEOUT']
+if (checkpointTimeout !== undefined) env.getCheckpointConfig().setCheckpointTimeout(Number(checkpointTimeout))
+const timeout = settings['TIMEOUT'] === undefined ? {} : { transactionTimeoutMs: Number(settings['TIMEOUT']) }
+const source = env
   .fromSource(
     kafkaSource<Order>({
       topics: [settings['IN'] as string],
@@ -64,6 +68,13 @@ const orders = env
     'orders',
   )
   .uid('orders')
+const hold = settings['HOLD']
+const orders =
+  hold === undefined
+    ? source
+    : source.map((order) =>
+        order.id === Number(hold) ? new Promise<Order>(() => console.log('HOLDING')) : order,
+      )
 orders
   .filter((order) => {
     if (isFirst) console.log('FIRST')
@@ -76,6 +87,7 @@ orders
       topic: settings['ETL_OUT'] as string,
       value: json(),
       deliveryGuarantee: DeliveryGuarantee.EXACTLY_ONCE,
+      ...timeout,
     }),
   )
   .uid('etl-out')
@@ -89,6 +101,7 @@ orders
       key: (total) => total.user,
       value: json(),
       deliveryGuarantee: DeliveryGuarantee.EXACTLY_ONCE,
+      ...timeout,
     }),
   )
   .uid('count-out')

@@ -69,6 +69,27 @@ describe('a job and what else runs under its name', () => {
     expect(sorted(values)).toEqual(exactly(0, 700))
   })
 
+  test('another job with the same transactionalIdPrefix is refused, the holder is named and goes on undisturbed; later it is free', async () => {
+    const PREFIX = `${scene.job}-team`
+    const holder = scene.start(COPY, { ...topics, PREFIX }, ['--log-level', 'debug'])
+    await scene.readUntil(topics.OUT, (values) => values.length === 500)
+    const JOB_NAME = `${scene.job}-other`
+    const other = { ...topics, OUT: await scene.topic('other', 1), PREFIX, JOB_NAME }
+    const refused = scene.start(COPY, other, [])
+    expect(await refused.code()).toBe(1)
+    expect(refused.stderr.split('MILLRACE_TRANSACTIONAL_ID_HELD')).toHaveLength(2)
+    expect(refused.stderr).toContain(`is held by job '${scene.job}'`)
+    expect(refused.stdout).toBe('')
+    await scene.produce(topics.IN, 0, numbers(500, 600))
+    const values = await scene.readUntil(topics.OUT, (all) => all.length >= 600)
+    expect(sorted(values)).toEqual(exactly(0, 600))
+    expect(holder.stderr).not.toMatch(/"level":"(warn|error)"/)
+    holder.signal('SIGTERM')
+    expect(await holder.code()).toBe(0)
+    scene.start(COPY, other)
+    expect(sorted(await scene.readUntil(other.OUT, (all) => all.length >= 600))).toEqual(exactly(0, 600))
+  })
+
   test('the number of its transactional ids does not grow with its checkpoints', async () => {
     const job = scene.start(COPY, { ...topics, PARALLELISM: '2', INTERVAL: '30' }, ['--log-level', 'debug'])
     for (let checkpoint = 20; checkpoint <= 100; checkpoint += 20) {

@@ -50,6 +50,34 @@ describe('a job that is started again after kill -9', () => {
     expect(sorted(values)).toEqual(exactly(0, 200))
   })
 
+  test('resumes from the same checkpoint again and again: its commits are known to be done, whatever its ids did since', async () => {
+    const first = scene.start(COPY, topics, ['--log-level', 'debug'])
+    await scene.produce(topics.IN, 0, numbers(0, 100))
+    await scene.readUntil(topics.OUT, (values) => values.length === 100)
+    const completed = Number(/checkpoint (\d+) is complete/.exec(first.stderr)?.[1])
+    await first.said(`checkpoint ${completed + 2} is complete`)
+    await first.kill()
+    await scene.produce(topics.IN, 0, numbers(100, 200))
+    const resumed: unknown[] = []
+    // No checkpoint comes to pass in these starts, and each writes with ids that the checkpoint's output was committed with.
+    for (let start = 0; start < 3; start++) {
+      const written = await scene.endOf(topics.OUT, 'read_uncommitted')
+      const again = scene.start(COPY, { ...topics, INTERVAL: '60000' }, ['--log-level', 'debug'])
+      await again.said('FIRST')
+      await scene.until('it has written', 10_000, async () => {
+        return (await scene.endOf(topics.OUT, 'read_uncommitted')) >= written + 100n
+      })
+      resumed.push(/resumes from checkpoint (\d+)/.exec(again.stderr)?.[1])
+      expect(again.stderr).not.toMatch(/healed|MILLRACE_TRANSACTION/)
+      await again.kill()
+    }
+    expect(new Set(resumed).size).toBe(1)
+    scene.start(COPY, topics)
+    const values = await scene.readUntil(topics.OUT, (all) => all.length >= 200)
+    await scene.settled([topics.OUT], 10_000)
+    expect(sorted(values)).toEqual(exactly(0, 200))
+  })
+
   test('runs at once when all its checkpoints were of an idle topic', async () => {
     const first = scene.start(COPY, topics, ['--log-level', 'debug'])
     await first.said('checkpoint 5 is complete')

@@ -3,7 +3,7 @@
  *
  * IN, OUT: topics. INTERVAL: milliseconds between checkpoints (0 = off). PARALLELISM. BOUNDED=yes: stops at the end as seen at the start.
  * POLICY: fail | skip | a topic for dead letters. TIMEOUT: transaction time-out in ms. DISCOVERY: ms between two looks for partitions.
- * ISOLATION, PREFIX, COMPRESSION: of source and sink. CHECKPOINT_TIMEOUT: ms. EXTRA=yes: one operator more, so that the graph is another.
+ * PREFIX: transactionalIdPrefix of the sink. CHECKPOINT_TIMEOUT: ms. EXTRA=yes: one operator more, so that the graph is another.
  * BLOCK: ms for which the first record blocks the process. HANG: value at which the function never comes back. SLOW: ms a record.
  */
 import {
@@ -83,6 +83,7 @@ numbers
       value: json(),
       deliveryGuarantee: DeliveryGuarantee.EXACTLY_ONCE,
       ...(timeout === undefined ? {} : { transactionTimeoutMs: timeout }),
+      ...(set['PREFIX'] === undefined ? {} : { transactionalIdPrefix: set['PREFIX'] }),
     }),
   )
   .uid('out')

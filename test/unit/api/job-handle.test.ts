@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import { dryRunClient, type EndedJob, type RunningJob, runningClient } from '../../../src/api/job-handle.ts'
 import { JobFailedError } from '../../../src/errors.ts'
 
-function scene() {
+function scene(savepoints: Partial<RunningJob> = {}) {
   const ended = Promise.withResolvers<EndedJob>()
   const asked: string[] = []
   const job: RunningJob = {
@@ -11,6 +11,7 @@ function scene() {
       asked.push('cancel')
     },
     triggerCheckpoint: async () => 7,
+    ...savepoints,
   }
   let now = 1_000
   const client = runningClient({ id: 'id-1', name: 'etl' }, job, ended.promise, { now: () => now })
@@ -82,15 +83,28 @@ describe('the client of a running job', () => {
   })
 
   test.each(['stopWithSavepoint', 'triggerSavepoint'] as const)(
-    '%s says that there are no savepoints',
+    '%s says when savepoints have nowhere to go',
     async (what) => {
       await expect(scene().client[what]()).rejects.toMatchObject({
         code: 'MILLRACE_CHECKPOINT_FAILED',
-        message: expect.stringMatching(new RegExp(`^${what} needs savepoints`)),
+        message: "job 'etl' runs where no savepoint can be written",
         retriable: false,
       })
     },
   )
+
+  test('a stop with a savepoint is over when the job is', async () => {
+    const scenery = scene({ stopWithSavepoint: async (path, options) => `${path}/${options?.drain}` })
+    let path: string | undefined
+    const stopping = scenery.client.stopWithSavepoint('/s', { drain: true }).then((made) => {
+      path = made
+    })
+    await Promise.resolve()
+    expect(path).toBeUndefined()
+    scenery.end({ status: 'FINISHED' })
+    await stopping
+    expect(path).toBe('/s/true')
+  })
 })
 
 test('the client of a dry run has finished and takes no checkpoint', async () => {

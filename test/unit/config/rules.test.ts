@@ -69,16 +69,6 @@ describe('what this version cannot do is said when it is asked for', () => {
     expect(resolveConfig(settingsOfCode(code)).findings).toMatchObject([warning])
   })
 
-  test('a folder for savepoints', () => {
-    expect(findings({ 'state.savepoints.dir': '/savepoints' })).toMatchObject([
-      {
-        level: 'warning',
-        key: 'state.savepoints.dir',
-        message: expect.stringContaining('writes no savepoints'),
-      },
-    ])
-  })
-
   test('not when nobody asks', () => {
     expect(findings({ 'execution.checkpointing.unaligned': 'false' })).toEqual([])
   })

@@ -104,6 +104,28 @@ describe('Kafka in a graph', () => {
   })
 })
 
+describe('two sinks with one transactionalIdPrefix', () => {
+  const twice =
+    (deliveryGuarantee: 'EXACTLY_ONCE' | 'AT_LEAST_ONCE') =>
+    (env: StreamExecutionEnvironment): void => {
+      const stream = env.fromSource(source(), WatermarkStrategy.noWatermarks(), 'in')
+      for (const topic of ['one', 'two'])
+        stream
+          .sinkTo(
+            kafkaSink<number>({ topic, value: json(), transactionalIdPrefix: 'team', deliveryGuarantee }),
+          )
+          .uid(topic)
+    }
+
+  test('are refused when the job is built', async () => {
+    await expect(graphOf(twice('EXACTLY_ONCE'))).rejects.toThrow("same transactionalIdPrefix 'team'")
+  })
+
+  test('that write without transactions have nothing to share', async () => {
+    expect((await graphOf(twice('AT_LEAST_ONCE'))).vertices).toHaveLength(1)
+  })
+})
+
 describe('what a transactional sink cannot keep is said', () => {
   const warnings = async (exactlyOnce: boolean, options: Record<string, string>): Promise<string[]> => {
     const { sinks } = bindConnectors(await graphOf(copy()), environment(exactlyOnce), 'workers')

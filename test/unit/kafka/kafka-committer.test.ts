@@ -169,6 +169,9 @@ describe('after a take-over', () => {
     return writer.prepareCommit(1)[0]!
   }
 
+  const nameOf = (one: KafkaCommittable): string =>
+    `${one.transactionalId}:${one.producerId}:${one.producerEpoch}`
+
   const takeId = async () => {
     await scene.run(
       scene.kafka.client('x').initProducerId({ transactionalId: 't.0.0', transactionTimeoutMs: 1_000 }),
@@ -213,5 +216,42 @@ describe('after a take-over', () => {
       `--accept-lost-transaction t.0.0:${first.producerId}:${first.producerEpoch}`,
     )
     expect(scene.metrics.counter('lost_transactions').count).toBe(1)
+  })
+
+  test('all that is lost is said at once, and what is not is healed before that', async () => {
+    const first = await written('a', 'b')
+    await takeId()
+    const second = await written('c')
+    await takeId()
+    const third = await written('d')
+    await takeId()
+    const unlike = (one: KafkaCommittable): KafkaCommittable => ({
+      ...one,
+      ranges: one.ranges.map((range) => ({ ...range, count: range.count + 1 })),
+    })
+    const error = await scene.failure(committer.recover(permit(1), [unlike(first), second, unlike(third)]))
+    expect(error.remedy).toContain(
+      `--accept-lost-transaction ${nameOf(first)} --accept-lost-transaction ${nameOf(third)} `,
+    )
+    expect(error.message).toContain('the log holds 2 of 3 records')
+    expect(error.message).toContain('the log holds 1 of 2 records')
+    await scene.time.advance(50)
+    expect(await scene.values('out')).toEqual(['c'])
+  })
+
+  test('what an earlier healer finished stays healed, though the log has lost the records since', async () => {
+    const first = await written('a', 'b')
+    await takeId()
+    const { high } = scene.ends('out')
+    await scene.run(committer.recover(permit(1), [first]))
+    await scene.time.advance(50)
+    await scene.run(
+      // The abort marker stays: it is what tells the healer's successor.
+      scene.cluster.deleteRecords([{ topic: 'out', partition: 0, beforeOffset: high - 1n }]),
+    )
+    await scene.run(topics.takeOver())
+    await scene.run(committer.recover(permit(1), [first]))
+    await scene.time.advance(50)
+    expect(await scene.values('out')).toEqual(['a', 'b'])
   })
 })

@@ -3,10 +3,12 @@ import fc from 'fast-check'
 import {
   coordinatorId,
   jobTopic,
+  ownerOfId,
   parseTransactionalId,
   transactionalId,
   transactionalIdPrefix,
   workerGroupId,
+  workerGroupOf,
 } from '../../../src/kafka/transactional-id.ts'
 
 describe('transactional ids', () => {
@@ -22,6 +24,17 @@ describe('transactional ids', () => {
     expect(parseTransactionalId(transactionalId(ab, 0, 0))!.prefix).not.toBe(a)
     expect(ab.startsWith(`${a}.`)).toBe(false)
     expect(transactionalIdPrefix('a_b', 'c', undefined)).not.toBe(ab)
+  })
+
+  test('tell the job and the prefix of the user, whatever dots and names are in it', () => {
+    const ownerOf = (job: string, prefix: string | undefined) =>
+      ownerOfId(transactionalId(transactionalIdPrefix(job, 'totals', prefix), 1, 2))
+    expect(ownerOf('orders', undefined)).toEqual({ userPrefix: undefined, job: 'orders' })
+    expect(ownerOf('orders', 'team.a')).toEqual({ userPrefix: 'team.a', job: 'orders' })
+    expect(ownerOf('orders', 'x.millrace.y')).toEqual({ userPrefix: 'x.millrace.y', job: 'orders' })
+    expect(workerGroupOf(ownerOf('a.b', 'team')!.job)).toBe(workerGroupId('a.b'))
+    expect(ownerOfId(coordinatorId('orders'))).toEqual({ userPrefix: undefined, job: 'orders' })
+    expect(ownerOfId('somebody.0.1')).toBeUndefined()
   })
 
   test.each(['', 'orders', 'a.b', 'a.b.c', 'millrace.orders.coordinator', 'x.1.2.3x', 'x.-1.2', '.1.2'])(

@@ -24,12 +24,12 @@ import { RecordingExecutor } from '../api/recording-executor.ts'
 
 export interface SceneJob {
   readonly declare: (env: StreamExecutionEnvironment) => void
-  readonly config?: Readonly<Record<string, string | number | boolean>>
+  readonly config?: Readonly<Record<string, string | number | boolean>> | undefined
   readonly restoreFrom?: RestoreChoice
   readonly allowNonRestoredState?: boolean
   readonly fresh?: boolean
   readonly noSavepointDirectory?: boolean
-  readonly storage?: (storage: StateStorage) => StateStorage
+  readonly storage?: ((storage: StateStorage) => StateStorage) | undefined
 }
 
 /** What all starts of one job share: its store, its folders. */

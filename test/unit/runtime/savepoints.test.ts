@@ -396,7 +396,7 @@ describe('a run from a checkpoint', () => {
       'execution.checkpointing.externalized-checkpoint-retention': 'RETAIN_ON_CANCELLATION',
     }
     const folder = await cancelInTheMiddle(before, config, 3)
-    const [retained] = await readdir(folder)
+    const retained = (await readdir(folder)).sort().at(-1)
     const path = join(folder, retained as string)
     await finish({ declare: counting({ out: after, parallelism: 2 }), config, ...from(path) })
     expect(written(before, after)).toEqual(allCounts())
@@ -406,11 +406,8 @@ describe('a run from a checkpoint', () => {
   })
 
   test('is deleted with the others on cancellation unless it was to be retained', async () => {
-    const folder = await cancelInTheMiddle(collectSink<Count>(), filesystem, 3)
-    await expect(readdir(folder)).resolves.toEqual(
-      // The folder of the job itself is made by the next start again.
-      expect.not.arrayContaining([expect.stringContaining('chk-')]),
-    )
+    await cancelInTheMiddle(collectSink<Count>(), filesystem, 3)
+    expect(await readdir(scene.checkpoints)).toEqual([])
   })
 
   test.each([

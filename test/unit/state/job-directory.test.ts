@@ -1,8 +1,10 @@
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
 import { JobDirectory } from '../../../src/state/job-directory.ts'
+import { openSnapshot } from '../../../src/state/savepoint-source.ts'
+import { completed } from './completed-checkpoint.ts'
 
 let root: string
 beforeEach(async () => {
@@ -33,15 +35,15 @@ test('two attempts at one checkpoint do not touch each other’s files', async (
 
 test('metadata that an attempt left which died on the checkpoint is replaced', async () => {
   const directory = open()
-  await (await directory.begin('run', 1)).writeMetadata(8, Buffer.from('first'))
-  await (await directory.begin('run', 2)).writeMetadata(8, Buffer.from('second'))
-  expect(await readFile(join(root, 'etl', 'run', 'chk-8', '_metadata'), 'utf8')).toBe('second')
+  await (await directory.begin('run', 1)).writeMetadata(completed({ n: 8, attempt: 1 }))
+  await (await directory.begin('run', 2)).writeMetadata(completed({ n: 8, attempt: 2 }))
+  expect((await openSnapshot(join(root, 'etl', 'run', 'chk-8'))).checkpoint.attempt).toBe(2)
 })
 
 test('the last thing that goes takes the folder of the checkpoint along', async () => {
   const directory = open()
   const attempt = await directory.begin('run', 1)
-  await attempt.writeMetadata(8, BYTES)
+  await attempt.writeMetadata(completed({ n: 8 }))
   await directory.discardMetadata('run', 8)
   expect(await readdir(root)).toEqual([])
 })

@@ -88,6 +88,7 @@ export function contextFor(
     keyGroups: options.keyed ? range : undefined,
     maxParallelism: 128,
     requestProcessingTime: (at) => wishes.push(at),
+    post: (action) => void action(),
     fail: (error) => {
       throw error
     },

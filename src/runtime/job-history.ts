@@ -1,0 +1,55 @@
+/** What happened to a job in this process: kept for `info`, and told to whoever follows the job's events. */
+import type { CompletedCheckpoint } from '../checkpoint/completed-checkpoint.ts'
+import type { JobStatus } from '../core/constants.ts'
+import type { JobControl, JobEventType } from '../core/job-control.ts'
+import type { Clock } from '../core/ports.ts'
+import { isMillraceError } from '../errors.ts'
+
+export class JobHistory {
+  /** The latest run; '' before the first. */
+  run = ''
+  attempt: { readonly number: number; readonly at: number } | undefined
+  lastCompleted: { readonly n: number; readonly at: number } | undefined
+  lastFailure: { readonly at: number; readonly message: string } | undefined
+  readonly #jobName: string
+  readonly #clock: Clock
+  readonly #control: Pick<JobControl, 'publish'> | undefined
+
+  constructor(jobName: string, clock: Clock, control: Pick<JobControl, 'publish'> | undefined) {
+    this.#jobName = jobName
+    this.#clock = clock
+    this.#control = control
+  }
+
+  moved(from: JobStatus, to: JobStatus): void {
+    this.#publish('status', `${from} → ${to}`, { from, to })
+  }
+
+  started(run: string, attempt: number, checkpoint: number): void {
+    this.run = run
+    this.attempt = { number: attempt, at: this.#clock.now() }
+    const details = { job: this.#jobName, run, attempt, checkpoint }
+    this.#publish('attempt-started', `attempt ${attempt} goes on from checkpoint ${checkpoint}`, details)
+  }
+
+  completed({ n, kind, triggeredAt, stateBytes }: CompletedCheckpoint): void {
+    const now = this.#clock.now()
+    this.lastCompleted = { n, at: now }
+    const details = { n, kind, ms: now - triggeredAt, bytes: stateBytes }
+    this.#publish('checkpoint-completed', `checkpoint ${n} is complete`, details)
+  }
+
+  aborted(n: number, reason: string, detail: string): void {
+    this.#publish('checkpoint-aborted', `checkpoint ${n} was aborted (${reason}): ${detail}`, { n, reason })
+  }
+
+  failed(error: unknown): void {
+    const message = error instanceof Error ? error.message : String(error)
+    this.lastFailure = { at: this.#clock.now(), message }
+    this.#publish('failure', message, { code: isMillraceError(error) ? error.code : undefined })
+  }
+
+  #publish(type: JobEventType, message: string, details: Readonly<Record<string, unknown>>): void {
+    this.#control?.publish({ at: this.#clock.now(), type, message, details })
+  }
+}

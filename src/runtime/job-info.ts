@@ -1,0 +1,96 @@
+/** What a running job does and what it waits for, as facts that people and tools read. JSON-safe. */
+import type { JobStatus } from '../core/constants.ts'
+import type { CheckpointDriver } from './checkpoint-driver.ts'
+import type { Task } from './task.ts'
+import type { LoadRates } from './task-load.ts'
+
+/** One subtask. */
+export interface TaskInfo {
+  readonly id: string
+  readonly name: string
+  /** Milliseconds a second. */
+  readonly load: LoadRates
+  /** What it waits for. */
+  readonly state: string
+  /** What keeps its watermark where it is; empty when nothing does. */
+  readonly watermarkHeldBackBy: readonly string[]
+  /** What its operators say, e.g. which transaction is open. */
+  readonly operators: readonly string[]
+}
+
+/** A checkpoint that is not complete yet. */
+export interface PendingInfo {
+  readonly n: number
+  readonly phase: string
+  /** Since its trigger. */
+  readonly ms: number
+  /** Subtasks that have not acknowledged it. */
+  readonly missing: readonly string[]
+}
+
+export interface JobInfo {
+  readonly job: string
+  readonly status: JobStatus
+  readonly run: string
+  readonly attempt: number | undefined
+  /** Since the attempt runs. */
+  readonly upMs: number | undefined
+  readonly workers: number
+  readonly restarts: number
+  readonly lastFailure: { readonly at: number; readonly message: string } | undefined
+  readonly lastCheckpoint: { readonly n: number; readonly agoMs: number } | undefined
+  readonly pending: readonly PendingInfo[]
+  readonly tasks: readonly TaskInfo[]
+  /** Sentences: what an operator should look at first. */
+  readonly findings: readonly string[]
+}
+
+/** Ms that a checkpoint may take before it is worth a word. */
+const SLOW_CHECKPOINT_MS = 10_000
+/** Of 1,000 ms. */
+const MOSTLY = 500
+
+export function tasksInfo(tasks: readonly Task[]): TaskInfo[] {
+  return tasks.map((task) => ({
+    id: task.id,
+    name: task.name,
+    load: task.load.rates(),
+    state: task.describe(),
+    watermarkHeldBackBy: task.watermarkHeldBackBy(),
+    operators: task.describeOperators(),
+  }))
+}
+
+export function pendingInfo(driver: CheckpointDriver, tasks: readonly Task[], now: number): PendingInfo[] {
+  const names = new Map(tasks.map((task) => [task.id, task.name]))
+  return driver.coordinator.inFlight.map(({ n, phase, missing, triggeredAt }) => ({
+    n,
+    phase,
+    ms: now - triggeredAt,
+    missing: missing.map((id) => names.get(id) ?? id),
+  }))
+}
+
+/** What stands out. */
+export function findings(tasks: readonly TaskInfo[], pending: readonly PendingInfo[]): string[] {
+  const found: string[] = []
+  for (const { n, ms, missing } of pending)
+    if (ms >= SLOW_CHECKPOINT_MS)
+      found.push(
+        `checkpoint ${n} has been under way for ${Math.round(ms / 1_000)} s; it waits for ${missing.join(', ') || 'its commit point'}`,
+      )
+  const pressed = tasks.filter(({ load }) => load.backpressured >= MOSTLY)
+  if (pressed.length > 0) {
+    // Whoever is busy behind those that wait is the one that is too slow.
+    const slow = tasks.filter(({ load }) => load.busy >= MOSTLY && load.backpressured < MOSTLY)
+    const names = pressed.map(({ name }) => name).join(', ')
+    found.push(
+      slow.length === 0
+        ? `backpressure on ${names}`
+        : `${names} wait for room: ${slow.map(({ name, load }) => `${name} is busy ${load.busy} ms of every second`).join(', ')}`,
+    )
+  }
+  for (const { name, watermarkHeldBackBy: held } of tasks)
+    if (held.length > 0) found.push(`event time of ${name} waits for ${held.join(', ')}`)
+  return found
+}

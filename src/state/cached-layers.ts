@@ -1,0 +1,141 @@
+/**
+ * The layers that incremental checkpoints name: a base, then what changed, oldest first.
+ *
+ *   base ─▶ delta ─▶ delta ─▶ …     a new base when the deltas outweigh it or are too many
+ *
+ * A layer that was stored stays in the chain whether its checkpoint completes or not: the next one names it too. One that could not be
+ * stored is carried into the next one.
+ */
+import {
+  type ImagesHandle,
+  type IncrementalHandle,
+  type KeyedStateHandle,
+  packImages,
+} from '../checkpoint/checkpoint-storage.ts'
+import type { KeyedSnapshotTarget } from '../checkpoint/keyed-snapshot.ts'
+import type { KeyGroupImage } from '../core/state.ts'
+
+/** A chain with more deltas gets a new base. Each layer's key groups are in the checkpoint's record, and each is a file to read at a restore. */
+export const MAX_DELTAS = 24
+/** Deltas below this many bytes never outweigh a base. */
+export const SMALL_DELTAS_BYTES = 1 << 20
+
+/** The chain of one operator subtask. */
+export class LayerChain {
+  readonly #carryMaxBytes: number
+  #layers: ImagesHandle[] = []
+  #baseBytes = 0
+  #deltaBytes = 0
+  #carried: KeyGroupImage[] = []
+  #carriedBytes = 0
+  #baseLost = false
+  #basePending = false
+
+  /** Deltas that could not be stored are kept up to `carryMaxBytes`; beyond, the next layer is a base. */
+  constructor(carryMaxBytes: number) {
+    this.#carryMaxBytes = carryMaxBytes
+  }
+
+  /** Goes on from the handles that were restored. */
+  continueFrom(handles: readonly KeyedStateHandle[]): void {
+    for (const handle of handles) {
+      // Plain images may be a savepoint's, which no checkpoint may depend on; nor on a checkpoint that a person keeps.
+      if (handle.kind !== 'incremental' || handle.layers.some((layer) => layer.handle.kind === 'kept')) {
+        this.#baseLost = true
+        return
+      }
+      const [base, ...deltas] = handle.layers
+      if (base === undefined) continue
+      this.#layers.push(...handle.layers)
+      this.#baseBytes += bytesOf(base)
+      for (const delta of deltas) this.#deltaBytes += bytesOf(delta)
+    }
+  }
+
+  /** True if the next layer must hold everything. */
+  get needsBase(): boolean {
+    if (this.#basePending) return false
+    return (
+      this.#baseLost ||
+      this.#layers.length > MAX_DELTAS ||
+      this.#deltaBytes > Math.max(this.#baseBytes, SMALL_DELTAS_BYTES)
+    )
+  }
+
+  /** False while a base is missing that deltas would build on. */
+  get takesDeltas(): boolean {
+    return !this.#baseLost
+  }
+
+  /** A base is being written; until it is there the next snapshots are deltas on it. */
+  baseBegins(): void {
+    this.#basePending = true
+  }
+
+  /** What changed cannot be told any more. */
+  loseBase(): void {
+    this.#baseLost = true
+    this.#carried = []
+    this.#carriedBytes = 0
+  }
+
+  /** A base could not be written: nothing can build on it. */
+  baseFailed(): void {
+    this.#basePending = false
+    this.loseBase()
+  }
+
+  /** Stores a base; it replaces the chain. */
+  async putBase(images: readonly KeyGroupImage[], target: KeyedSnapshotTarget): Promise<void> {
+    const layer = images.length === 0 ? undefined : await put(images, target)
+    this.#basePending = false
+    this.#baseLost = false
+    this.#layers = layer === undefined ? [] : [layer]
+    this.#baseBytes = layer === undefined ? 0 : bytesOf(layer)
+    this.#deltaBytes = 0
+    this.#carried = []
+    this.#carriedBytes = 0
+  }
+
+  /** Stores a delta. When that fails it is carried into the next one. */
+  async putDelta(images: readonly KeyGroupImage[], target: KeyedSnapshotTarget): Promise<void> {
+    const carried = [...this.#carried, ...images]
+    if (carried.length === 0) return
+    this.#carried = []
+    this.#carriedBytes = 0
+    try {
+      const layer = await put(carried, target)
+      if (this.#layers.length === 0) this.#baseBytes = bytesOf(layer)
+      else this.#deltaBytes += bytesOf(layer)
+      this.#layers.push(layer)
+    } catch (error) {
+      this.carry(carried)
+      throw error
+    }
+  }
+
+  /** Images that belong to the next layer, in front of what changed since. */
+  carry(images: readonly KeyGroupImage[]): void {
+    if (this.#baseLost) return
+    this.#carried.push(...images)
+    this.#carriedBytes += images.reduce((sum, { bytes }) => sum + bytes.length, 0)
+    if (this.#carriedBytes > this.#carryMaxBytes) this.loseBase()
+  }
+
+  /** The handle of a checkpoint; undefined if there is no state. */
+  handle(local: unknown): IncrementalHandle | undefined {
+    if (this.#layers.length === 0) return undefined
+    const layers = [...this.#layers]
+    return local === undefined ? { kind: 'incremental', layers } : { kind: 'incremental', layers, local }
+  }
+}
+
+function bytesOf({ keyGroups }: ImagesHandle): number {
+  return keyGroups.reduce((sum, [, , length]) => sum + length, 0)
+}
+
+/** Puts images into one blob; those of one key group stay in their order. */
+export async function put(images: readonly KeyGroupImage[], target: KeyedSnapshotTarget): Promise<ImagesHandle> {
+  const { bytes, keyGroups } = packImages(images)
+  return { handle: await target.blobs.put(target.name, bytes), keyGroups }
+}

@@ -1,0 +1,502 @@
+/**
+ * Writes the freezes of a cache, one after the other in their order.
+ *
+ * Two kinds of chain. A durable store (Redis) is the chain itself: changed records go into the segment that the freeze closed, and sealing
+ * it gives the handle. Otherwise checkpoints are layers of images in checkpoint storage; a local store (RocksDB) then only holds what the
+ * heap does not, or, for local recovery, a copy of everything.
+ */
+import { type KeyedStateHandle, packImages } from '../checkpoint/checkpoint-storage.ts'
+import type { KeyedSnapshotTarget } from '../checkpoint/keyed-snapshot.ts'
+import type { Logger } from '../core/ports.ts'
+import type { KeyGroupImage, KeyGroupRange } from '../core/state.ts'
+import { MillraceError } from '../errors.ts'
+import { type CacheCodec, LayerWriter } from './cached-codec.ts'
+import type { CacheFreeze, CacheFreezes, FreezeWriter } from './cached-freeze.ts'
+import type { LayerChain } from './cached-layers.ts'
+import { type CachedRecord, type CapturedRow, type RowBytes, weightOf, weightOfBytes } from './cached-record.ts'
+import type { ColdStore } from './cold-store.ts'
+import type { HeapTables } from './heap-tables.ts'
+import type { ImageState } from './key-group-image.ts'
+
+/** Records that go to the store in one call. */
+const ROWS_PER_WRITE = 1_000
+/** A record of this many bytes on the heap counts as one more value in a slice. */
+const WEIGHT_PER_ENTRY = 512
+/** Records passed over weigh this much of one that is written. */
+const SKIP_WEIGHT = 1 / 16
+
+/** What a checkpoint says about a store; wraps what `seal` gave. */
+export interface SealedState {
+  /** Forms of the states that its rows hold. */
+  readonly states: readonly ImageState[]
+  readonly range: readonly [number, number]
+  readonly sealed: unknown
+}
+
+/** How checkpoints are kept. */
+export interface SnapshotMode {
+  /** Name of the backend whose store is durable and is the chain; undefined: layers. */
+  readonly durableAs: string | undefined
+  /** The store gets all changes at each snapshot, and can be recovered from on this machine. */
+  readonly localCopy: boolean
+  /** False: each checkpoint holds everything. */
+  readonly incremental: boolean
+}
+
+/** What the writer needs of its backend. */
+export interface SnapshotParts extends SnapshotMode {
+  readonly operatorName: string
+  readonly range: KeyGroupRange
+  readonly entriesPerSlice: number
+  readonly logger: Logger
+  readonly tables: HeapTables<CachedRecord>
+  readonly codec: CacheCodec
+  readonly freezes: CacheFreezes
+  readonly chain: LayerChain
+  readonly store: ColdStore | undefined
+  /** The segment that takes writes now; closing it begins the next one. */
+  closeSegment(): number
+  /** A record is as the next snapshot has it, and holds nothing. */
+  emptied(record: CachedRecord): void
+}
+
+/** Rows on their way to the store. */
+interface Batch {
+  readonly rows: CapturedRow[]
+  bytes: number
+}
+
+export class CacheSnapshots implements FreezeWriter {
+  readonly #parts: SnapshotParts
+  #waiting: (() => void)[] = []
+  /** The local copy lacks something: it is never named again. */
+  #copyBroken = false
+  #closed = false
+  #running: Promise<void> = Promise.resolve()
+
+  constructor(parts: SnapshotParts) {
+    this.#parts = parts
+  }
+
+  /** True if the store gets each change at the next snapshot. */
+  get #storesChanges(): boolean {
+    return this.#parts.durableAs !== undefined || (this.#parts.localCopy && !this.#copyBroken)
+  }
+
+  store(freeze: CacheFreeze, target: KeyedSnapshotTarget): Promise<KeyedStateHandle | undefined> {
+    const { durableAs, incremental, chain } = this.#parts
+    const full = durableAs === undefined && (!incremental || chain.needsBase)
+    this.#decide(freeze, full ? 'full' : 'delta')
+    if (full && incremental) chain.baseBegins()
+    return this.#inTurn(freeze, async () => {
+      if (durableAs !== undefined) return this.#storeInStore(freeze, durableAs, target)
+      if (!incremental) return this.#storeAll(freeze, target)
+      return full ? this.#storeBase(freeze, target) : this.#storeDelta(freeze, target)
+    })
+  }
+
+  materialize(freeze: CacheFreeze, pause: () => Promise<void>): Promise<KeyGroupImage[]> {
+    const { durableAs } = this.#parts
+    this.#decide(freeze, durableAs === undefined ? 'full' : 'delta')
+    return this.#inTurn(freeze, async () => {
+      const images =
+        durableAs === undefined ? await this.#everything(freeze, pause) : await this.#scanStore(freeze, pause)
+      const groups = new Set(images.map(({ keyGroup }) => keyGroup))
+      if (groups.size < images.length) throw this.#failed(freeze, 'a state was declared while it was written')
+      return images
+    })
+  }
+
+  release(freeze: CacheFreeze): void {
+    freeze.released = true
+    if (freeze.mode !== 'done' && !freeze.queued) this.#end(freeze)
+    this.#wake()
+  }
+
+  /** Resolves when nothing is being written any more. */
+  async close(): Promise<void> {
+    this.#closed = true
+    for (const freeze of [...this.#parts.freezes.inFlight]) this.release(freeze)
+    await this.#running
+  }
+
+  #decide(freeze: CacheFreeze, mode: 'delta' | 'full'): void {
+    if (freeze.released || freeze.mode !== 'undecided') throw this.#failed(freeze, 'it was released before it was written')
+    freeze.mode = mode
+    if (mode === 'delta') freeze.others = []
+    // Nothing was evicted since the freeze, so the segment holds nothing yet that came later.
+    else if (freeze.segment < 0 && this.#parts.store !== undefined) freeze.segment = this.#parts.closeSegment()
+  }
+
+  /** Runs `work` when all earlier freezes are done; afterwards the freeze is done, whatever came of it. */
+  #inTurn<T>(freeze: CacheFreeze, work: () => Promise<T>): Promise<T> {
+    freeze.queued = true
+    const run = async (): Promise<T> => {
+      try {
+        while (this.#parts.freezes.inFlight[0] !== freeze) {
+          this.#checkUsable(freeze)
+          await new Promise<void>((resolve) => this.#waiting.push(resolve))
+        }
+        this.#checkUsable(freeze)
+        return await work()
+      } finally {
+        this.#end(freeze)
+      }
+    }
+    const result = run()
+    this.#running = Promise.allSettled([this.#running, result]).then(() => undefined)
+    return result
+  }
+
+  #end(freeze: CacheFreeze): void {
+    this.#parts.freezes.moveOn(freeze)
+    this.#parts.freezes.end(freeze)
+    this.#wake()
+  }
+
+  #wake(): void {
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const go of waiting) go()
+  }
+
+  #checkUsable(freeze: CacheFreeze): void {
+    if (freeze.released || this.#closed) throw this.#failed(freeze, 'it was released before it was written')
+    if (freeze.failure !== undefined) throw freeze.failure.error
+  }
+
+  #failed(freeze: CacheFreeze, why: string): MillraceError {
+    return new MillraceError(
+      'MILLRACE_CHECKPOINT_FAILED',
+      `Operator '${this.#parts.operatorName}': the frozen state of checkpoint ${freeze.checkpointId} cannot be used: ${why}`,
+    )
+  }
+
+  async #storeInStore(
+    freeze: CacheFreeze,
+    backend: string,
+    target: KeyedSnapshotTarget,
+  ): Promise<KeyedStateHandle> {
+    const { range } = this.#parts
+    const size = await this.#writeChanges(freeze, undefined, target.pause)
+    return {
+      kind: 'external',
+      backend,
+      range: [range.start, range.end],
+      state: await this.#seal(freeze),
+      size,
+    }
+  }
+
+  async #storeDelta(
+    freeze: CacheFreeze,
+    target: KeyedSnapshotTarget,
+  ): Promise<KeyedStateHandle | undefined> {
+    const { chain, codec } = this.#parts
+    if (!chain.takesDeltas) throw this.#failed(freeze, 'the full snapshot that it builds on could not be stored')
+    const layer = new LayerWriter(codec, freeze.now)
+    try {
+      await this.#writeEvicted(freeze, layer, target.pause)
+      await this.#writeChanges(freeze, layer, target.pause)
+    } catch (error) {
+      this.#carry(layer)
+      throw error
+    }
+    await chain.putDelta(layer.finish(), target)
+    return chain.handle(await this.#sealCopy(freeze))
+  }
+
+  async #storeBase(freeze: CacheFreeze, target: KeyedSnapshotTarget): Promise<KeyedStateHandle | undefined> {
+    const { chain } = this.#parts
+    try {
+      const images = await this.#everything(freeze, target.pause)
+      await chain.putBase(images, target)
+    } catch (error) {
+      chain.baseFailed()
+      throw error
+    }
+    this.#allStored(freeze)
+    return chain.handle(await this.#sealCopy(freeze))
+  }
+
+  /** Each checkpoint whole, without a chain. */
+  async #storeAll(freeze: CacheFreeze, target: KeyedSnapshotTarget): Promise<KeyedStateHandle | undefined> {
+    const images = await this.#everything(freeze, target.pause)
+    if (images.length === 0) {
+      this.#allStored(freeze)
+      return undefined
+    }
+    const { bytes, keyGroups } = packImages(images)
+    const layers = [{ handle: await target.blobs.put(target.name, bytes), keyGroups }]
+    this.#allStored(freeze)
+    const local = await this.#sealCopy(freeze)
+    return local === undefined ? { kind: 'incremental', layers } : { kind: 'incremental', layers, local }
+  }
+
+  /** What is in an unfinished layer counts as stored; the rest goes to the next snapshot by itself. */
+  #carry(layer: LayerWriter): void {
+    const { chain, logger, operatorName } = this.#parts
+    try {
+      chain.carry(layer.finish())
+    } catch (error) {
+      logger.debug(`Operator '${operatorName}': the next snapshot is a full one`, { error })
+      chain.loseBase()
+    }
+  }
+
+  /** All that changed before the freeze is in what was stored. */
+  #allStored(freeze: CacheFreeze): void {
+    for (const record of freeze.list) {
+      if (record.listed !== freeze.number) continue
+      record.listed = -1
+      record.row = undefined
+      if (record.isUnused) this.#parts.emptied(record)
+    }
+    freeze.list = new Set()
+    freeze.rows = []
+    freeze.evicted = []
+  }
+
+  async #seal(freeze: CacheFreeze): Promise<SealedState> {
+    const { store, codec, range } = this.#parts
+    const states = codec.registry.imageStates()
+    const sealed = await store!.seal(freeze.segment, freeze.checkpointId)
+    return { states, range: [range.start, range.end], sealed }
+  }
+
+  /** What finds the local copy again; undefined if there is none. The checkpoint does not depend on it. */
+  async #sealCopy(freeze: CacheFreeze): Promise<SealedState | undefined> {
+    if (!this.#parts.localCopy || this.#copyBroken || freeze.segment < 0) return undefined
+    try {
+      return await this.#seal(freeze)
+    } catch (error) {
+      this.#breakCopy(error)
+      return undefined
+    }
+  }
+
+  #breakCopy(error: unknown): void {
+    this.#copyBroken = true
+    this.#parts.logger.warn(
+      `Operator '${this.#parts.operatorName}': the local copy of its state could not be written; a restart will read the checkpoint instead`,
+      { error },
+    )
+  }
+
+  async #writeEvicted(freeze: CacheFreeze, layer: LayerWriter, pause: () => Promise<void>): Promise<void> {
+    const { codec, entriesPerSlice } = this.#parts
+    let budget = entriesPerSlice
+    while (freeze.evicted.length > 0) {
+      const rows = freeze.evicted.splice(0, Math.max(1, Math.floor(budget)))
+      for (const row of rows) layer.row(row.keyGroup, codec.keyOf(row.key), row)
+      budget -= rows.length
+      if (budget >= 1) continue
+      await pause()
+      this.#checkUsable(freeze)
+      budget = entriesPerSlice
+    }
+  }
+
+  /** Writes the records on the freeze's list to the store, to a layer, or to both. Returns the bytes that went to the store. */
+  async #writeChanges(
+    freeze: CacheFreeze,
+    layer: LayerWriter | undefined,
+    pause: () => Promise<void>,
+  ): Promise<number> {
+    const { entriesPerSlice } = this.#parts
+    const batch: Batch = { rows: [], bytes: 0 }
+    let size = 0
+    let budget = entriesPerSlice
+    const slice = async (): Promise<void> => {
+      size += await this.#flush(freeze, batch)
+      await pause()
+      this.#checkUsable(freeze)
+      budget = entriesPerSlice
+    }
+    try {
+      for (const record of freeze.list) {
+        budget -= SKIP_WEIGHT
+        if (record.listed === freeze.number && record.row === undefined) {
+          budget -= 1 + record.weight / WEIGHT_PER_ENTRY
+          this.#checkUsable(freeze)
+          this.#writeLive(record, layer, batch)
+        }
+        if (batch.rows.length >= ROWS_PER_WRITE) size += await this.#flush(freeze, batch)
+        if (budget <= 0) await slice()
+      }
+      // From here on nothing is captured for this freeze: no record is on its list any more.
+      for (let row = freeze.rows.pop(); row !== undefined; row = freeze.rows.pop()) {
+        budget -= 1 + row.record.weight / WEIGHT_PER_ENTRY
+        this.#writeCaptured(row, layer, batch)
+        if (batch.rows.length >= ROWS_PER_WRITE) size += await this.#flush(freeze, batch)
+        if (budget <= 0) await slice()
+      }
+      return size + (await this.#flush(freeze, batch))
+    } catch (error) {
+      this.#putBack(freeze, batch.rows.splice(0))
+      throw error
+    }
+  }
+
+  #writeLive(record: CachedRecord, layer: LayerWriter | undefined, batch: Batch): void {
+    const { codec, freezes } = this.#parts
+    const written = layer?.live(record)
+    if (this.#storesChanges) {
+      const bytes = codec.rowOf(record)
+      freezes.onEncoded(record, weightOf(bytes))
+      record.listed = -1
+      this.#add(batch, { ...bytes, record, supersededAt: Number.POSITIVE_INFINITY }, true)
+      return
+    }
+    if (written !== undefined) freezes.onEncoded(record, weightOfBytes(written))
+    record.listed = -1
+    if (record.isUnused) this.#parts.emptied(record)
+  }
+
+  #writeCaptured(row: CapturedRow, layer: LayerWriter | undefined, batch: Batch): void {
+    const { record } = row
+    layer?.row(record.keyGroup, record.key, row)
+    const current = record.row === row
+    if (current) {
+      record.row = undefined
+      record.listed = -1
+    }
+    if (this.#storesChanges) this.#add(batch, row, current)
+    else if (current && record.isUnused) this.#parts.emptied(record)
+  }
+
+  #add(batch: Batch, row: CapturedRow, current: boolean): void {
+    const { record } = row
+    record.writing++
+    if (current) {
+      record.row = row
+      record.stored = true
+    }
+    batch.rows.push(row)
+    batch.bytes += lengthOf(row)
+  }
+
+  /** Rows that did not get to the store: they are the freeze's again if the store is the chain. */
+  #putBack(freeze: CacheFreeze, rows: readonly CapturedRow[]): void {
+    const isChain = this.#parts.durableAs !== undefined
+    for (const row of rows) {
+      const { record } = row
+      record.writing--
+      if (record.row === row) {
+        record.stored = false
+        if (isChain) record.listed = freeze.number
+        else record.row = undefined
+      }
+      if (isChain) freeze.rows.push(row)
+    }
+  }
+
+  /** Writes a batch into the freeze's segment. When that fails its rows are the freeze's again. */
+  async #flush(freeze: CacheFreeze, batch: Batch): Promise<number> {
+    const { rows } = batch
+    if (rows.length === 0) return 0
+    const { store, codec, durableAs, emptied } = this.#parts
+    const size = batch.bytes
+    const written = rows.splice(0)
+    batch.bytes = 0
+    try {
+      await store!.write(
+        freeze.segment,
+        written.map((row) => codec.coldRecord(row.record, row)),
+      )
+    } catch (error) {
+      this.#putBack(freeze, written)
+      if (durableAs !== undefined) throw error
+      this.#breakCopy(error)
+      return 0
+    }
+    for (const row of written) {
+      const { record } = row
+      record.writing--
+      if (record.row !== row) continue
+      record.row = undefined
+      if (record.isUnused) emptied(record)
+    }
+    return size
+  }
+
+  /** Images of everything as it was at the freeze, for a store that is the chain: what changed goes there first. */
+  async #scanStore(freeze: CacheFreeze, pause: () => Promise<void>): Promise<KeyGroupImage[]> {
+    await this.#writeChanges(freeze, undefined, pause)
+    const layer = new LayerWriter(this.#parts.codec, freeze.now)
+    await this.#scan(freeze, layer, pause)
+    return layer.finish()
+  }
+
+  /** Images of everything as it was at the freeze: what the store lacks goes there first, then all of it is read; without a store all is here. */
+  async #everything(freeze: CacheFreeze, pause: () => Promise<void>): Promise<KeyGroupImage[]> {
+    const { tables, freezes, entriesPerSlice, store, codec } = this.#parts
+    const layer = new LayerWriter(codec, freeze.now)
+    let fromList = 0
+    let budget = entriesPerSlice
+    const drain = async (): Promise<void> => {
+      const rows = [...freeze.rows.slice(fromList), ...freeze.others]
+      fromList = freeze.rows.length
+      freeze.others = []
+      if (store === undefined) {
+        for (const row of rows)
+          if (row.value !== undefined || row.timers !== undefined)
+            layer.row(row.record.keyGroup, row.record.key, row)
+      } else await this.#fill(freeze, rows)
+    }
+    for (const record of tables.records()) {
+      budget -= SKIP_WEIGHT
+      if (freezes.mustSweep(freeze, record)) {
+        freezes.capture(record)
+        budget -= 1 + record.weight / WEIGHT_PER_ENTRY
+      }
+      this.#checkUsable(freeze)
+      if (budget > 0) continue
+      await drain()
+      await pause()
+      this.#checkUsable(freeze)
+      budget = entriesPerSlice
+    }
+    while (fromList < freeze.rows.length || freeze.others.length > 0) await drain()
+    this.#checkUsable(freeze)
+    if (store !== undefined) await this.#scan(freeze, layer, pause)
+    return layer.finish()
+  }
+
+  /** Writes rows that the store lacks, whole checkpoints only: which list they are on stays as it is. */
+  async #fill(freeze: CacheFreeze, rows: readonly CapturedRow[]): Promise<void> {
+    const { store, codec } = this.#parts
+    for (let at = 0; at < rows.length; at += ROWS_PER_WRITE) {
+      const batch = rows.slice(at, at + ROWS_PER_WRITE)
+      await store!.write(
+        freeze.segment,
+        batch.map((row) => codec.coldRecord(row.record, row)),
+      )
+      for (const row of batch) {
+        const { record } = row
+        // Changed since: then it is on a later list, or was written later.
+        if (record.row === row || (record.listed === -1 && record.row === undefined)) record.stored = true
+      }
+    }
+  }
+
+  async #scan(freeze: CacheFreeze, layer: LayerWriter, pause: () => Promise<void>): Promise<void> {
+    const { store, range, codec, entriesPerSlice } = this.#parts
+    let budget = entriesPerSlice
+    for (let keyGroup = range.start; keyGroup <= range.end; keyGroup++) {
+      for await (const page of store!.scan(keyGroup, freeze.segment)) {
+        for (const row of page) layer.row(keyGroup, codec.keyOf(row.key), row)
+        budget -= page.length
+        if (budget > 0) continue
+        await pause()
+        this.#checkUsable(freeze)
+        budget = entriesPerSlice
+      }
+      this.#checkUsable(freeze)
+    }
+  }
+}
+
+function lengthOf({ value, timers }: RowBytes): number {
+  return (value?.length ?? 0) + (timers?.length ?? 0)
+}

@@ -1,0 +1,120 @@
+/**
+ * What a store knows of one key group in Redis: its base and the segments above it, with the counts that prove that nothing is missing.
+ *
+ * A segment of the port is one or more *parts* here. After a write whose fate is unknown (no answer, a broken connection) nothing more goes
+ * into that part: the server may still do the write late, and in a newer part it can only lie below what replaced it.
+ */
+import type { RedisGroupKeys } from './redis-keys.ts'
+
+/** Number of segments that were there before the attempt wrote anything: restored, or copied from another run. */
+export const RESTORED_SEGMENT = 0
+
+/** Records of one key group that were written into one segment. */
+export interface RedisPart {
+  /** `<attempt>.<segment>.<number of the part>`. */
+  readonly id: string
+  /** Number of the segment, in this attempt. */
+  readonly segment: number
+  /** Number of the part within the segment. */
+  readonly number: number
+  /** Writes that were sent, and those whose answer came; while they differ, counts may be behind. */
+  sent: number
+  writes: number
+  records: number
+  timers: number
+  /** About how much was written. */
+  bytes: number
+  /** As durable as the store promises. */
+  durable: boolean
+}
+
+/** What the base holds: everything up to and with segment `id`; '' = nothing yet. */
+export interface RedisBase {
+  readonly id: string
+  readonly records: number
+  readonly timers: number
+}
+
+/** One hash to read from, with the key of its timers. */
+export interface RedisHash {
+  readonly values: string
+  readonly timers: string
+  /** Timers that it has; undefined = not known. */
+  readonly timerCount: number | undefined
+  /** It was not there to be found only if state was lost. */
+  readonly needed: boolean
+}
+
+export const EMPTY_BASE: RedisBase = { id: '', records: 0, timers: 0 }
+
+/** A key group as its owner knows it. */
+export class RedisGroup {
+  readonly keys: RedisGroupKeys
+  base: RedisBase
+  /** Id of the part that is on its way into the base; '' = none. */
+  folding: string
+  /** Oldest first; the one that is being folded is the first. */
+  readonly parts: RedisPart[]
+
+  constructor(keys: RedisGroupKeys, base: RedisBase, folding: string, parts: readonly RedisPart[]) {
+    this.keys = keys
+    this.base = base
+    this.folding = folding
+    this.parts = [...parts]
+  }
+
+  /** The part of this number; made in its place if it is not there. */
+  part(attempt: number, segment: number, number: number): RedisPart {
+    let at = this.parts.length
+    for (; at > 0; at--) {
+      const other = this.parts[at - 1]!
+      // A restored part has the number of an import, too, and is another one.
+      const mine = other.id === partId(attempt, segment, number)
+      if (mine) return other
+      if (other.segment < segment || (other.segment === segment && other.number < number)) break
+    }
+    const part: RedisPart = {
+      id: partId(attempt, segment, number),
+      segment,
+      number,
+      sent: 0,
+      writes: 0,
+      records: 0,
+      timers: 0,
+      bytes: 0,
+      durable: false,
+    }
+    this.parts.splice(at, 0, part)
+    return part
+  }
+
+  /** What to read, newest first, the base last; of segments up to `upTo`. */
+  hashes(upTo = Number.POSITIVE_INFINITY): RedisHash[] {
+    const { keys, folding, base } = this
+    const hashes: RedisHash[] = this.parts
+      .filter((part) => part.segment <= upTo && (part.records > 0 || part.sent !== part.writes))
+      .map((part) => {
+        const settled = part.sent === part.writes
+        return {
+          values: keys.values(part.id),
+          timers: keys.timers(part.id),
+          timerCount: settled ? part.timers : undefined,
+          needed: settled && part.id !== folding,
+        }
+      })
+      .reverse()
+    if (base.records > 0 || base.timers > 0 || folding !== '')
+      hashes.push({
+        values: keys.base,
+        timers: keys.baseTimers,
+        timerCount: folding === '' ? base.timers : undefined,
+        needed: folding === '' && base.records > 0,
+      })
+    return hashes
+  }
+}
+
+/** The id of a part, as it stands in keys and handles. */
+export function partId(attempt: number, segment: number, number: number): string {
+  return `${attempt}.${segment}.${number}`
+}

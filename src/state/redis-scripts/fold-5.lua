@@ -1,0 +1,85 @@
+#!lua flags=allow-oom
+--[[
+  One piece of making a segment part of the base of its key group. Repeatable: a piece that ran before changes nothing, and whoever owns
+  the group begins again at cursor 0 after a crash. The segment stays as it is until all of it is in the base.
+
+    base = previous, folding = ''  ──first piece──▶  folding = segment  ──last piece──▶  base = segment, folding = ''
+
+  KEYS[1]  marker
+  KEYS[2]  segment: values     KEYS[3]  segment: timers
+  KEYS[4]  base: values        KEYS[5]  base: timers
+  ARGV[1]  owner
+  ARGV[2]  segment to fold     ARGV[3]  segment that the base must hold before
+  ARGV[4]  where the piece before ended, '0' at first
+  ARGV[5]  about how many records to fold
+  ARGV[6]  records that the segment must have    ARGV[7]  timers likewise
+  Returns { where the piece ended, records of the base, timers of the base }; '0' = the base holds the segment.
+  Errors: MILLRACE_OWNER <owner> <marker>, MILLRACE_CHAIN <base> <folding> <marker>, MILLRACE_SHORT <number> <key>
+]]
+local marker = redis.call('HMGET', KEYS[1], 'owner', 'base', 'folding', 'records', 'timers')
+if marker[1] ~= ARGV[1] then
+  return redis.error_reply('MILLRACE_OWNER ' .. (marker[1] or 'nobody') .. ' ' .. KEYS[1])
+end
+local records, timers = tonumber(marker[4]), tonumber(marker[5])
+if marker[2] == ARGV[2] and marker[3] == '' then return { '0', records, timers } end
+if marker[2] ~= ARGV[3] or (marker[3] ~= '' and marker[3] ~= ARGV[2]) then
+  return redis.error_reply("MILLRACE_CHAIN '" .. marker[2] .. "' '" .. marker[3] .. "' " .. KEYS[1])
+end
+for i = 2, 3 do
+  local held = redis.call('HLEN', KEYS[i])
+  if held ~= tonumber(ARGV[i + 4]) then return redis.error_reply('MILLRACE_SHORT ' .. held .. ' ' .. KEYS[i]) end
+end
+
+-- unpack() takes some thousand elements at the most
+local CHUNK = 4000
+local function onMany(command, key, fields)
+  local changed = 0
+  for first = 1, #fields, CHUNK do
+    changed = changed + redis.call(command, key, unpack(fields, first, math.min(first + CHUNK - 1, #fields)))
+  end
+  return changed
+end
+
+-- A cursor means something to the process that gave it only: after a restart or a failover the segment is gone through again.
+local process = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+local cursor = string.match(ARGV[4], '^' .. process .. '/(%d+)$') or '0'
+local page = redis.call('HSCAN', KEYS[2], cursor, 'COUNT', ARGV[5])
+local found = page[2]
+local set, removed, keys = {}, {}, {}
+for i = 1, #found, 2 do
+  keys[#keys + 1] = found[i]
+  if found[i + 1] == '' then
+    removed[#removed + 1] = found[i]
+  else
+    set[#set + 1] = found[i]
+    set[#set + 1] = found[i + 1]
+  end
+end
+records = records + onMany('HSET', KEYS[4], set) - onMany('HDEL', KEYS[4], removed)
+
+if tonumber(ARGV[7]) > 0 or timers > 0 then
+  local with, without = {}, {}
+  for first = 1, #keys, CHUNK do
+    local last = math.min(first + CHUNK - 1, #keys)
+    local held = redis.call('HMGET', KEYS[3], unpack(keys, first, last))
+    for i = first, last do
+      local bytes = held[i - first + 1]
+      if bytes then
+        with[#with + 1] = keys[i]
+        with[#with + 1] = bytes
+      else
+        without[#without + 1] = keys[i]
+      end
+    end
+  end
+  timers = timers + onMany('HSET', KEYS[5], with) - onMany('HDEL', KEYS[5], without)
+end
+
+if page[1] == '0' then
+  redis.call('HSET', KEYS[1], 'base', ARGV[2], 'folding', '', 'records', records, 'timers', timers)
+  redis.call('HDEL', KEYS[1], 'segment:' .. ARGV[2])
+  redis.call('UNLINK', KEYS[2], KEYS[3])
+else
+  redis.call('HSET', KEYS[1], 'folding', ARGV[2], 'records', records, 'timers', timers)
+end
+return { page[1] == '0' and '0' or process .. '/' .. page[1], records, timers }

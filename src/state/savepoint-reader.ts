@@ -1,0 +1,145 @@
+/**
+ * Reads the state in a snapshot without a job: images and incremental layers, key group by key group, so that no more than one blob of each
+ * layer is in memory at a time. Values of a state with a serde stay bytes: only the job can read those.
+ */
+import type { ImagesHandle, KeyedStateHandle, StateHandle } from '../checkpoint/checkpoint-storage.ts'
+import { unpackImages } from '../checkpoint/checkpoint-storage.ts'
+import type { CompletedCheckpoint } from '../checkpoint/completed-checkpoint.ts'
+import { readingStateOf } from '../checkpoint/lost-state.ts'
+import { encodeKey } from '../core/key-encoding.ts'
+import type { OperatorStateSnapshot } from '../core/operators/stream-operator.ts'
+import type { Key, KeyGroupImage, Namespace, StateKind } from '../core/state.ts'
+import type { TimeDomain } from '../core/time/timer-queues.ts'
+import { KeyGroupImageReader } from './key-group-image.ts'
+import { decodeOperatorState } from './operator-state-codec.ts'
+import { type ListSlot, STORED_UNDEFINED, TtlCell } from './state-slot.ts'
+
+/** The bytes of a handle, verified. */
+export type ReadHandle = (handle: StateHandle) => Promise<Uint8Array>
+
+/** One state of one key, in one namespace (a window's, or '' for plain state). */
+export interface StoredValue {
+  readonly state: string
+  readonly kind: StateKind
+  readonly namespace: Namespace
+  /** Name of the serde whose bytes the values are; null: `value` holds them as they were. */
+  readonly serde: string | null
+  /** A list state's array, a map state's Map, otherwise the value. */
+  readonly value: unknown
+}
+
+export interface StoredTimer {
+  readonly domain: TimeDomain
+  readonly namespace: Namespace
+  /** Epoch ms. */
+  readonly time: number
+}
+
+/** All that a snapshot holds of one key of an operator. */
+export interface StoredKey {
+  readonly keyGroup: number
+  readonly key: Key
+  readonly values: readonly StoredValue[]
+  readonly timers: readonly StoredTimer[]
+}
+
+/** Operator state of one subtask. */
+export interface StoredOperatorState {
+  readonly subtask: number
+  readonly state: OperatorStateSnapshot
+}
+
+/**
+ * The keyed state of an operator, in the order of its key groups within each subtask. State that lies in an outside store is left out.
+ * @throws StateLostError naming the file, the operator and the key groups
+ */
+export async function* storedKeys(
+  checkpoint: CompletedCheckpoint,
+  uid: string,
+  read: ReadHandle,
+): AsyncGenerator<StoredKey> {
+  const states = checkpoint.states
+    .filter((state) => state.uid === uid)
+    .toSorted((a, b) => a.subtask - b.subtask)
+  for (const { keyed } of states) if (keyed !== undefined) yield* keysOf(keyed, uid, read)
+}
+
+/** Operator state of all subtasks. @throws StateLostError */
+export async function storedOperatorState(
+  checkpoint: CompletedCheckpoint,
+  uid: string,
+  read: ReadHandle,
+): Promise<StoredOperatorState[]> {
+  const found: StoredOperatorState[] = []
+  for (const { uid: owner, subtask, operator } of checkpoint.states)
+    if (owner === uid && operator !== undefined)
+      found.push({ subtask, state: decodeOperatorState(await read(operator), uid) })
+  return found.sort((a, b) => a.subtask - b.subtask)
+}
+
+async function* keysOf(keyed: KeyedStateHandle, uid: string, read: ReadHandle): AsyncGenerator<StoredKey> {
+  if (keyed.kind === 'external') return
+  const layers: KeyGroupImage[][] = []
+  for (const layer of keyed.kind === undefined ? [keyed] : keyed.layers)
+    layers.push(await imagesOf(layer, uid, read))
+  const keyGroups = new Set(layers.flatMap((images) => images.map(({ keyGroup }) => keyGroup)))
+  for (const keyGroup of [...keyGroups].sort((a, b) => a - b)) {
+    const images = layers.flatMap((layer) => layer.filter((image) => image.keyGroup === keyGroup))
+    yield* mergedRecords(images, uid)
+  }
+}
+
+function imagesOf(
+  { handle, keyGroups }: ImagesHandle,
+  uid: string,
+  read: ReadHandle,
+): Promise<KeyGroupImage[]> {
+  return readingStateOf(uid, keyGroups, async () => unpackImages(await read(handle), keyGroups))
+}
+
+/** Records of later images replace those of earlier ones; one without state and timers removes them. */
+function mergedRecords(images: readonly KeyGroupImage[], uid: string): Iterable<StoredKey> {
+  const records = new Map<string, StoredKey>()
+  for (const image of images)
+    for (const record of recordsOf(image, uid)) {
+      const key = Buffer.from(encodeKey(record.key)).toString('latin1')
+      if (record.values.length === 0 && record.timers.length === 0) records.delete(key)
+      else records.set(key, record)
+    }
+  return records.values()
+}
+
+function recordsOf(image: KeyGroupImage, uid: string): StoredKey[] {
+  const reader = new KeyGroupImageReader(image, uid)
+  const records: StoredKey[] = []
+  let key: Key = ''
+  let values: StoredValue[] = []
+  let timers: StoredTimer[] = []
+  reader.read({
+    beginRecord: (next) => {
+      key = next
+      values = []
+      timers = []
+    },
+    slot: (index, namespace, slot) => {
+      const { name, kind, serde } = reader.states[index]!
+      values.push({ state: name, kind, namespace, serde, value: shown(slot, kind) })
+    },
+    timer: (domain, namespace, time) => timers.push({ domain, namespace, time }),
+    endRecord: () => records.push({ keyGroup: image.keyGroup, key, values, timers }),
+  })
+  return records
+}
+
+/** What user code would see: without the times that a time to live keeps. */
+function shown(slot: unknown, kind: StateKind): unknown {
+  if (kind === 'list') return (slot as ListSlot).items.map(plain)
+  if (kind === 'map')
+    return new Map([...(slot as Map<unknown, unknown>)].map(([key, value]) => [key, plain(value)]))
+  return plain(slot)
+}
+
+function plain(stored: unknown): unknown {
+  const value = stored instanceof TtlCell ? stored.value : stored
+  return value === STORED_UNDEFINED ? undefined : value
+}

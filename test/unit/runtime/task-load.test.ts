@@ -1,0 +1,45 @@
+import { expect, test } from '@jest/globals'
+import { TaskLoad } from '../../../src/runtime/task-load.ts'
+
+function load() {
+  const clock = { at: 0, now: () => clock.at }
+  return { clock, load: new TaskLoad(clock) }
+}
+
+test('time is idle, backpressured, or busy', () => {
+  const { clock, load: made } = load()
+  made.begin('idle')
+  clock.at = 200
+  made.end()
+  clock.at = 500
+  made.begin('backpressured')
+  clock.at = 1_000
+  expect(made.waiting()).toEqual({ for: 'backpressured', ms: 500 })
+  expect(made.rates()).toEqual({ idle: 200, backpressured: 500, busy: 300 })
+  made.end()
+  expect(made.waiting()).toBeUndefined()
+})
+
+test('rates are of the recent past, and asking twice changes nothing', () => {
+  const { clock, load: made } = load()
+  made.begin('idle')
+  clock.at = 10_000
+  made.rates()
+  made.end()
+  clock.at = 11_000
+  made.rates()
+  clock.at = 12_000
+  expect(made.rates().busy).toBe(1_000)
+  expect(made.rates().busy).toBe(1_000)
+})
+
+test('waiting for one thing ends waiting for another', () => {
+  const { clock, load: made } = load()
+  made.begin('idle')
+  clock.at = 100
+  made.begin('backpressured')
+  clock.at = 200
+  made.end()
+  made.end()
+  expect(made.rates()).toEqual({ idle: 500, backpressured: 500, busy: 0 })
+})
