@@ -157,7 +157,7 @@ export const ERROR_CODES = {
   MILLRACE_CHECKPOINT_MISSING: {
     fault: 'user',
     retriable: false,
-    remedy: 'See which checkpoints there are: millrace checkpoints list JOB',
+    remedy: 'See which checkpoints there are with: millrace checkpoints list JOB.',
   },
   MILLRACE_SAVEPOINT_DIRECTORY: {
     fault: 'user',
@@ -274,7 +274,7 @@ export const ERROR_CODES = {
   MILLRACE_NO_SUCH_JOB: {
     fault: 'user',
     retriable: false,
-    remedy: 'See which jobs there are: millrace list',
+    remedy: 'See which jobs there are with: millrace list.',
   },
   MILLRACE_COMMAND_UNANSWERED: {
     fault: 'external',

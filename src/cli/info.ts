@@ -1,7 +1,7 @@
 /** `millrace info`: what a running job does, and what it waits for. */
 import { formatDuration } from '../config/values.ts'
+import type { JobInfo } from '../core/job-info.ts'
 import { sendCommand } from '../kafka/control-client.ts'
-import type { JobInfo } from '../runtime/job-info.ts'
 import { optionHelp, readArguments } from './arguments.ts'
 import { doneOrThrow } from './job-command.ts'
 import { KAFKA_OPTIONS, onlyJobName, sender, textTable, toJson, withKafka } from './kafka-command.ts'

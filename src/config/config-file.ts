@@ -13,25 +13,56 @@ export const DEFAULT_FILE = 'millrace.yaml'
  * @throws ConfigError MILLRACE_CONFIG_FILE if a named file cannot be read, or a file is no map of keys.
  */
 export async function settingsOfFile(named: string | undefined, folder: string): Promise<Setting[]> {
-  const path = resolve(folder, named ?? DEFAULT_FILE)
-  let text: string
-  try {
-    text = await readFile(path, 'utf8')
-  } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException
-    if (named === undefined && code === 'ENOENT') return []
-    throw new ConfigError(
-      'MILLRACE_CONFIG_FILE',
-      `Cannot read the configuration file ${path} (${code ?? 'unknown reason'})`,
-      { cause },
-    )
-  }
-  const inside = relative(folder, path)
-  return parseSettings(text, inside.startsWith('..') ? path : inside)
+  const file = await readIfThere(named ?? DEFAULT_FILE, folder)
+  if (file !== undefined) return parseSettings(file.text, file.shown)
+  if (named === undefined) return []
+  throw unreadable(resolve(folder, named), 'ENOENT', undefined)
 }
 
-/** Settings of a file's text. @throws ConfigError MILLRACE_CONFIG_FILE naming file, line and what is wrong. */
-export async function parseSettings(text: string, fileName: string): Promise<Setting[]> {
+/** A file's text, and its name for messages: relative where it lies below the folder. */
+export interface NamedFile {
+  readonly text: string
+  readonly shown: string
+}
+
+/** A file that somebody named. @throws ConfigError MILLRACE_CONFIG_FILE if it cannot be read */
+export async function readNamedFile(named: string, folder: string): Promise<NamedFile> {
+  const file = await readIfThere(named, folder)
+  if (file === undefined) throw unreadable(resolve(folder, named), 'ENOENT', undefined)
+  return file
+}
+
+async function readIfThere(named: string, folder: string): Promise<NamedFile | undefined> {
+  const path = resolve(folder, named)
+  try {
+    const text = await readFile(path, 'utf8')
+    const inside = relative(folder, path)
+    return { text, shown: inside.startsWith('..') ? path : inside }
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    if (code === 'ENOENT') return undefined
+    throw unreadable(path, code, cause)
+  }
+}
+
+function unreadable(path: string, code: string | undefined, cause: unknown): ConfigError {
+  return new ConfigError(
+    'MILLRACE_CONFIG_FILE',
+    `Cannot read the configuration file ${path} (${code ?? 'unknown reason'})`,
+    { cause },
+  )
+}
+
+/**
+ * Settings of a file's text. `lenient`: the file is of another program, so that what has no value is passed over, and a list of maps is kept
+ * as its text: it cannot be an option of ours.
+ * @throws ConfigError MILLRACE_CONFIG_FILE naming file, line and what is wrong.
+ */
+export async function parseSettings(
+  text: string,
+  fileName: string,
+  { lenient = false }: { readonly lenient?: boolean } = {},
+): Promise<Setting[]> {
   // Loaded when there is a file: a job without one starts faster.
   const yaml = await import('yaml')
   const lines = new yaml.LineCounter()
@@ -56,15 +87,17 @@ export async function parseSettings(text: string, fileName: string): Promise<Set
     const before = settings.find((setting) => setting.key === prefix)
     if (before !== undefined) fail(at, `'${prefix}' was set before, at ${before.source}`)
     const add = (input: string | string[]): void => {
-      settings.push({ key: prefix, input, origin: 'file', source: at })
+      settings.push({ key: prefix, input, origin: lenient ? 'flink' : 'file', source: at })
     }
     if (yaml.isSeq(value)) {
-      if (!value.items.every((item) => yaml.isScalar(item) && item.value !== null))
+      const plain = value.items.every((item) => yaml.isScalar(item) && item.value !== null)
+      if (lenient && !plain) return add(JSON.stringify(value.toJSON()))
+      if (!plain)
         fail(at, `'${prefix}' is not a list of plain values`)
       add(value.items.map((item) => (yaml.isScalar(item) ? scalarText(item.value, item.source) : '')))
     } else if (yaml.isScalar(value) && value.value !== null) {
       add(scalarText(value.value, value.source))
-    } else {
+    } else if (!lenient) {
       fail(at, `'${prefix}' has no value`)
     }
   }

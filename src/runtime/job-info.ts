@@ -1,49 +1,7 @@
-/** What a running job does and what it waits for, as facts that people and tools read. JSON-safe. */
-import type { JobStatus } from '../core/constants.ts'
+/** Collects what a running job does and what it waits for. */
+import type { PendingInfo, TaskInfo } from '../core/job-info.ts'
 import type { CheckpointDriver } from './checkpoint-driver.ts'
 import type { Task } from './task.ts'
-import type { LoadRates } from './task-load.ts'
-
-/** One subtask. */
-export interface TaskInfo {
-  readonly id: string
-  readonly name: string
-  /** Milliseconds a second. */
-  readonly load: LoadRates
-  /** What it waits for. */
-  readonly state: string
-  /** What keeps its watermark where it is; empty when nothing does. */
-  readonly watermarkHeldBackBy: readonly string[]
-  /** What its operators say, e.g. which transaction is open. */
-  readonly operators: readonly string[]
-}
-
-/** A checkpoint that is not complete yet. */
-export interface PendingInfo {
-  readonly n: number
-  readonly phase: string
-  /** Since its trigger. */
-  readonly ms: number
-  /** Subtasks that have not acknowledged it. */
-  readonly missing: readonly string[]
-}
-
-export interface JobInfo {
-  readonly job: string
-  readonly status: JobStatus
-  readonly run: string
-  readonly attempt: number | undefined
-  /** Since the attempt runs. */
-  readonly upMs: number | undefined
-  readonly workers: number
-  readonly restarts: number
-  readonly lastFailure: { readonly at: number; readonly message: string } | undefined
-  readonly lastCheckpoint: { readonly n: number; readonly agoMs: number } | undefined
-  readonly pending: readonly PendingInfo[]
-  readonly tasks: readonly TaskInfo[]
-  /** Sentences: what an operator should look at first. */
-  readonly findings: readonly string[]
-}
 
 /** Ms that a checkpoint may take before it is worth a word. */
 const SLOW_CHECKPOINT_MS = 10_000

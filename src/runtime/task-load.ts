@@ -2,14 +2,8 @@
  * How a task spends its time, as Flink counts it: idle (nothing to read), backpressured (a channel to the next task is full), busy (the rest).
  * Rates are milliseconds a second over the last whole interval, so that two readers do not disturb each other.
  */
+import type { LoadRates } from '../core/job-info.ts'
 import type { Clock } from '../core/ports.ts'
-
-/** Milliseconds a second; the three add up to 1,000. */
-export interface LoadRates {
-  readonly busy: number
-  readonly idle: number
-  readonly backpressured: number
-}
 
 type Waiting = 'idle' | 'backpressured'
 

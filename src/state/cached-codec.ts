@@ -7,7 +7,7 @@ import type { Key, KeyGroupImage, Namespace } from '../core/state.ts'
 import { type CachedRecord, type RowBytes, RowReader, type RowState, RowWriter, StoredTimers } from './cached-record.ts'
 import type { ColdRecord } from './cold-store.ts'
 import type { HeapRegistry, RestoredState } from './heap-registry.ts'
-import { type ImageVisitor, KeyGroupImageWriter } from './key-group-image.ts'
+import { type ImageVisitor, KeyGroupImageReader, KeyGroupImageWriter } from './key-group-image.ts'
 import { type SlotFormat, withoutExpired } from './state-slot.ts'
 
 /** Writes and reads the rows of one operator subtask. */
@@ -76,6 +76,28 @@ export class CacheCodec {
   /** @throws StateLostError */
   timersOf(keyGroup: number, bytes: Uint8Array): StoredTimers {
     return this.#reader.readTimers(keyGroup, bytes)
+  }
+
+  /** Images of one key group as one, in the forms of today. */
+  merged(images: readonly KeyGroupImage[]): KeyGroupImage | undefined {
+    const readers = images.map((image) => new KeyGroupImageReader(image, this.#operatorName))
+    const states = readers.map((reader) => reader.states.map((state) => this.#restored(state)))
+    const writer = new KeyGroupImageWriter(images[0]!.keyGroup, this.formats)
+    let timers = new StoredTimers()
+    for (const [i, reader] of readers.entries())
+      reader.read({
+        beginRecord: (key) => {
+          timers = new StoredTimers()
+          writer.beginRecord(key)
+        },
+        slot: (index, namespace, slot) => {
+          const { state, change } = states[i]![index]!
+          writer.slot(state.number, namespace, change === undefined ? slot : change(slot))
+        },
+        timer: (domain, namespace, time, sequence) => timers[domain].push({ namespace, time, sequence }),
+        endRecord: () => writer.endRecord(timers),
+      })
+    return writer.finish()
   }
 
   #restored(named: RowState): RestoredState {
@@ -152,6 +174,12 @@ export class LayerWriter {
   finish(): KeyGroupImage[] {
     this.#close()
     return this.#finished
+  }
+
+  /** The images with one of each key group, for what must have no more; no two hold the same key. */
+  finishWhole(): KeyGroupImage[] {
+    const byGroup = Map.groupBy(this.finish(), ({ keyGroup }) => keyGroup)
+    return [...byGroup.values()].flatMap((images) => (images.length === 1 ? images : this.#codec.merged(images) ?? []))
   }
 
   #close(): void {

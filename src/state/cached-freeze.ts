@@ -201,6 +201,8 @@ export class CacheFreezes {
   /** A record is still part of the next snapshot. */
   relist(record: CachedRecord): void {
     record.listed = this.#tables.version
+    // A record on the open list is not asked again when it changes.
+    record.stored = false
     this.#open.add(record)
   }
 

@@ -98,13 +98,9 @@ export class CacheSnapshots implements FreezeWriter {
   materialize(freeze: CacheFreeze, pause: () => Promise<void>): Promise<KeyGroupImage[]> {
     const { durableAs } = this.#parts
     this.#decide(freeze, durableAs === undefined ? 'full' : 'delta')
-    return this.#inTurn(freeze, async () => {
-      const images =
-        durableAs === undefined ? await this.#everything(freeze, pause) : await this.#scanStore(freeze, pause)
-      const groups = new Set(images.map(({ keyGroup }) => keyGroup))
-      if (groups.size < images.length) throw this.#failed(freeze, 'a state was declared while it was written')
-      return images
-    })
+    return this.#inTurn(freeze, () =>
+      durableAs === undefined ? this.#everything(freeze, pause) : this.#scanStore(freeze, pause),
+    )
   }
 
   release(freeze: CacheFreeze): void {
@@ -425,7 +421,7 @@ export class CacheSnapshots implements FreezeWriter {
     await this.#writeChanges(freeze, undefined, pause)
     const layer = new LayerWriter(this.#parts.codec, freeze.now)
     await this.#scan(freeze, layer, pause)
-    return layer.finish()
+    return layer.finishWhole()
   }
 
   /** Images of everything as it was at the freeze: what the store lacks goes there first, then all of it is read; without a store all is here. */
@@ -460,7 +456,7 @@ export class CacheSnapshots implements FreezeWriter {
     while (fromList < freeze.rows.length || freeze.others.length > 0) await drain()
     this.#checkUsable(freeze)
     if (store !== undefined) await this.#scan(freeze, layer, pause)
-    return layer.finish()
+    return layer.finishWhole()
   }
 
   /** Writes rows that the store lacks, whole checkpoints only: which list they are on stays as it is. */

@@ -87,6 +87,7 @@ export class SimulationInvariants {
   #latest: CompletedCheckpoint | undefined
   #latestForgotten: CompletedCheckpoint | undefined
   #attempt = 0
+  #attemptBy = ''
   #leader = ''
   #run: string | undefined
   #endedRun: string | undefined
@@ -328,8 +329,13 @@ export class SimulationInvariants {
       return
     }
     if (key === 'attempt' && value !== null) {
-      const { run, attempt, incarnation } = JSON.parse(value.toString()) as AttemptRecord
+      const { run, attempt, incarnation, startedAt } = JSON.parse(value.toString()) as AttemptRecord
       if (run !== this.#run) this.#begin(run)
+      // One take-over writes its attempt once for the run that it finishes and once for the one that it begins.
+      const takeOver = `${incarnation} at ${startedAt}`
+      if (attempt === this.#attempt && takeOver !== this.#attemptBy)
+        this.#violate(`attempt ${attempt} was started twice: ${this.#attemptBy}, and ${takeOver}`)
+      this.#attemptBy = takeOver
       this.#leader = incarnation
       if (attempt < this.#attempt) this.#violate(`attempt ${attempt} started after attempt ${this.#attempt}`)
       this.#attempt = attempt

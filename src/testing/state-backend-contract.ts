@@ -206,7 +206,10 @@ export function stateBackendContract(
         { start: 64, end: 127 },
       ]) {
         const half = await makeBackend({ ...base, range })
-        await restoreImages(half, images.filter(({ keyGroup }) => keyGroup >= range.start && keyGroup <= range.end))
+        await restoreImages(
+          half,
+          images.filter(({ keyGroup }) => keyGroup >= range.start && keyGroup <= range.end),
+        )
         const own = keys.filter(
           (key) => keyGroupOf(key, 128) >= range.start && keyGroupOf(key, 128) <= range.end,
         )

@@ -10,12 +10,12 @@ import { logReliability } from '../reliability-log.ts'
 import { type OrderOutcome, OrderRun, patiently, verdict } from './order-run.ts'
 import { SeededRandom } from './seeded-random.ts'
 
-jest.setTimeout(400_000)
+jest.setTimeout(900_000)
 
 const SEED = Number(process.env['FAULT_SEED'] ?? Date.now() % 1_000_000)
 /** Kills of the only broker. */
 const KILLS = 3
-const RECOVERY_MS = 90_000
+const RECOVERY_MS = 120_000
 /** Partitions of the brokers' own topics (scripts/lib/kafka-broker.ts). */
 const COORDINATOR_PARTITIONS = 4
 

@@ -8,7 +8,7 @@ import { logReliability } from '../reliability-log.ts'
 import { type OrderOutcome, OrderRun, verdict } from './order-run.ts'
 import { SeededRandom } from './seeded-random.ts'
 
-jest.setTimeout(400_000)
+jest.setTimeout(600_000)
 
 /** Places that are tried at the same time. */
 const CONCURRENCY = 4

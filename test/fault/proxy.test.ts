@@ -14,7 +14,7 @@ import { type OrderOutcome, OrderRun, verdict } from './order-run.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { type Loss, TcpProxy } from './tcp-proxy.ts'
 
-jest.setTimeout(300_000)
+jest.setTimeout(600_000)
 
 const SEED = Number(process.env['FAULT_SEED'] ?? Date.now() % 1_000_000)
 const FAULTS = Number(process.env['FAULT_COUNT'] ?? 20)

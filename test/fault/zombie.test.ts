@@ -11,7 +11,7 @@ import { logReliability } from '../reliability-log.ts'
 import { type OrderOutcome, OrderRun, verdict } from './order-run.ts'
 import { SeededRandom } from './seeded-random.ts'
 
-jest.setTimeout(300_000)
+jest.setTimeout(600_000)
 
 const SEED = Number(process.env['FAULT_SEED'] ?? Date.now() % 1_000_000)
 /** A worker that is silent for so long is taken for dead. */
