@@ -1,8 +1,9 @@
 /**
- * The configuration of a job: defaults < code < millrace.yaml < environment < flags, read and checked before anything starts.
+ * The configuration of a job: defaults < code < Flink's file < millrace.yaml < environment < flags, read and checked before anything starts.
  * The options are in config/option-table.ts.
  */
 import { settingsOfFile } from './config/config-file.ts'
+import { settingsOfFlinkFile } from './config/flink-file.ts'
 import { nearestName } from './config/nearest-name.ts'
 import { expectationOf, readOption, showInput, showValue } from './config/option-reader.ts'
 import type { AnyOptionValue } from './config/option-spec.ts'
@@ -35,6 +36,8 @@ export interface ConfigRequest {
   readonly flags?: Readonly<Record<string, string>>
   /** `--config FILE`; it must exist. Without it `millrace.yaml` is read if the folder has one. */
   readonly configFile?: string | undefined
+  /** `--conf FILE`: a configuration file of Flink's, weaker than `millrace.yaml`. It must exist. */
+  readonly flinkFile?: string | undefined
   /** The working directory. */
   readonly folder: string
   readonly environment: Readonly<Record<string, string | undefined>>
@@ -94,7 +97,8 @@ export class Config {
  * @throws ConfigError naming every unknown key, every value that does not fit, and every clash, with where each came from.
  */
 export async function loadConfig(request: ConfigRequest): Promise<Config> {
-  return resolveConfig(await collectSettings(request))
+  const { settings, findings } = await collectSettings(request)
+  return resolveConfig(settings, findings)
 }
 
 /**
@@ -102,20 +106,42 @@ export async function loadConfig(request: ConfigRequest): Promise<Config> {
  * @throws ConfigError naming every unknown key and every value that does not fit.
  */
 export async function validateSettings(request: ConfigRequest): Promise<void> {
-  readSettings(await collectSettings(request))
+  readSettings((await collectSettings(request)).settings)
 }
 
-async function collectSettings(request: ConfigRequest): Promise<Setting[]> {
-  return [
-    ...settingsOfCode(request.code ?? {}),
+/** All settings, the weakest first, and what is to be said about where they came from. */
+interface CollectedSettings {
+  readonly settings: readonly Setting[]
+  readonly findings: readonly Finding[]
+}
+
+async function collectSettings(request: ConfigRequest): Promise<CollectedSettings> {
+  const flink = await settingsOfFlinkFile(request.flinkFile, request.folder)
+  const stronger = [
     ...(await settingsOfFile(request.configFile, request.folder)),
     ...settingsOfEnvironment(request.environment),
     ...settingsOfFlags(request.flags ?? {}),
   ]
+  const overridden = new Set(stronger.map(({ key }) => key))
+  return {
+    settings: [
+      ...settingsOfCode(request.code ?? {}),
+      // It is written for Flink: what fits there and not here can be set otherwise, and is not looked at then.
+      ...flink.settings.filter(({ key }) => !overridden.has(key)),
+      ...stronger,
+    ],
+    findings: [
+      ...flink.warnings.map((message): Finding => ({ level: 'warning', message })),
+      ...flink.notes.map((message): Finding => ({ level: 'note', message })),
+    ],
+  }
 }
 
-/** Makes the configuration of settings, the weakest first. Pure. @throws ConfigError as `loadConfig`. */
-export function resolveConfig(settings: readonly Setting[]): Config {
+/**
+ * Makes the configuration of settings, the weakest first; `earlier` findings come before its own. Pure.
+ * @throws ConfigError as `loadConfig`.
+ */
+export function resolveConfig(settings: readonly Setting[], earlier: readonly Finding[] = []): Config {
   const { values, winners } = readSettings(settings)
   const findings = checkOptions({
     get: <K extends OptionKey>(key: K) => values.get(key) as OptionValue<K>,
@@ -126,8 +152,9 @@ export function resolveConfig(settings: readonly Setting[]): Config {
     throw refused(
       clashes.map(({ key, message }) => ({ code: 'MILLRACE_INVALID_OPTION', message, details: { key } })),
     )
-  for (const { key, forced } of findings) if (forced !== undefined) values.set(key, forced)
-  return new Config(values, winners, findings)
+  for (const { key, forced } of findings)
+    if (key !== undefined && forced !== undefined) values.set(key, forced)
+  return new Config(values, winners, [...earlier, ...findings])
 }
 
 /** The value of every option, and the setting that made it. */

@@ -21,6 +21,8 @@ export interface LaunchSettings {
   readonly flags: Readonly<Record<string, string>>
   /** `--config FILE`; without it `millrace.yaml` in the working directory, if there is one. */
   readonly configFile?: string
+  /** `--conf FILE`: a configuration file of Flink's. */
+  readonly flinkFile?: string
   /** Print the job's graph and start nothing. */
   readonly dryRun: boolean
   /** Begin without the state of earlier runs. */

@@ -12,6 +12,15 @@ export interface ArgumentSpec {
   readonly doc: string
 }
 
+/** What can be typed after a command, for whoever completes it. */
+export interface CommandShape {
+  readonly options: Readonly<Record<string, ArgumentSpec>>
+  /** Words that may come first. */
+  readonly actions?: readonly string[]
+  /** What comes then, if it lies in this machine's file system. */
+  readonly operand?: 'file' | 'folder'
+}
+
 /** What somebody typed. */
 export interface ParsedArguments {
   /** Values of each option, in order; a switch that is on has one empty value. */

@@ -1,29 +1,28 @@
 /** `millrace checkpoints`: shows the completed checkpoints of a job, and removes what crashes left in its storage. */
-import type { CompletedCheckpoint } from '../checkpoint/completed-checkpoint.ts'
-import { orphansAmong, type StoredBlob } from '../checkpoint/orphans.ts'
+import { type CheckpointStats, statsOf } from '../checkpoint/checkpoint-stats.ts'
 import { formatDuration, parseDuration } from '../config/values.ts'
-import { loadConfig } from '../config.ts'
 import type { World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
 import { jobExists } from '../kafka/control-client.ts'
-import { type JobRecords, readJobRecords } from '../kafka/job-records.ts'
+import { readJobRecords } from '../kafka/job-records.ts'
 import type { KafkaCluster } from '../kafka/kafka-cluster.ts'
-import { listTopicBlobs, removeTopicBlobs } from '../kafka/topic-orphans.ts'
+import { listTopicBlobs, orphanBlobs, removeTopicBlobs } from '../kafka/topic-orphans.ts'
 import { workerGroupId } from '../kafka/transactional-id.ts'
 import { withCluster } from '../runtime/deployment.ts'
-import { listJobFiles, removeJobFiles } from '../state/directory-orphans.ts'
+import { listJobFiles, orphanFiles, removeJobFiles } from '../state/directory-orphans.ts'
 import { jobFolder, jobSnapshots } from '../state/job-directory.ts'
 import {
   type ArgumentSpec,
+  type CommandShape,
   optionHelp,
   type ParsedArguments,
   readArguments,
   usageError,
 } from './arguments.ts'
 import { ExitCode } from './job-watch.ts'
-import { KAFKA_OPTIONS, textTable } from './kafka-command.ts'
-import { pairs, type RunContext } from './run.ts'
-import { jsonValue, shownValue } from './shown-value.ts'
+import { configOf, KAFKA_OPTIONS, textTable, toJson } from './kafka-command.ts'
+import type { RunContext } from './run.ts'
+import { shownValue } from './shown-value.ts'
 
 const ACTIONS = ['list', 'show', 'gc'] as const
 type Action = (typeof ACTIONS)[number]
@@ -37,6 +36,8 @@ const OPTIONS = {
   'older-than': { value: 'DURATION', doc: 'gc: leave files alone that are younger; 1 h without it.' },
   ...KAFKA_OPTIONS,
 } as const satisfies Record<string, ArgumentSpec>
+
+export const CHECKPOINTS_SHAPE: CommandShape = { options: OPTIONS, actions: ACTIONS }
 
 const DEFAULT_AGE = '1 h'
 
@@ -74,15 +75,12 @@ export async function checkpoints(args: readonly string[], context: RunContext):
   const unexpected = action === 'show' ? extra : which
   if (unexpected !== undefined)
     throw usageError(`millrace checkpoints ${action} does not know what '${unexpected}' means here`)
-  const config = await loadConfig({
-    flags: pairs(parsed.options.get('D') ?? []),
-    configFile: parsed.options.get('config')?.at(-1),
-    folder: context.folder,
-    environment: context.environment,
-  })
+  const config = await configOf(parsed, context)
   const directory = parsed.options.get('dir')?.at(-1)
   if (directory !== undefined && action !== 'gc') {
-    const found = (await jobSnapshots(directory, job)).map((each) => ({ ...each, confirmed: undefined }))
+    const found = (await jobSnapshots(directory, job)).map(({ checkpoint, folder }) =>
+      statsOf(checkpoint, { folder }),
+    )
     print(action as Action, found, which, parsed, context, `${job} in ${directory}`)
     return
   }
@@ -98,108 +96,86 @@ export async function checkpoints(args: readonly string[], context: RunContext):
       )
       return
     }
-    const records = await readJobRecords(cluster, name, world)
-    print(
-      action as Action,
-      records.completed.map((each) => shownRecord(each, records)),
-      which,
-      parsed,
-      context,
-      job,
+    const { attempt, confirmed, completed } = await readJobRecords(cluster, name, world)
+    // Whether earlier runs' output is committed is not kept.
+    const found = completed.map((each) =>
+      statsOf(each, { confirmed: each.run === attempt?.run ? each.n <= confirmed : undefined }),
     )
+    print(action as Action, found, which, parsed, context, job)
   })
-}
-
-/** A checkpoint, and whether its output is known to be committed. */
-interface Shown {
-  readonly checkpoint: CompletedCheckpoint
-  readonly confirmed: boolean | undefined
-  /** Its folder, where it has one. */
-  readonly folder?: string
-}
-
-function shownRecord(checkpoint: CompletedCheckpoint, { attempt, confirmed }: JobRecords): Shown {
-  return {
-    checkpoint,
-    confirmed: checkpoint.run === attempt?.run ? checkpoint.n <= confirmed : undefined,
-    ...(checkpoint.savepoint === undefined ? {} : { folder: checkpoint.savepoint.path }),
-  }
 }
 
 function print(
   action: Action,
-  found: readonly Shown[],
+  found: readonly CheckpointStats[],
   which: string | undefined,
   { options }: ParsedArguments,
   context: RunContext,
   where: string,
 ): void {
-  const ordered = found.toSorted((a, b) => a.checkpoint.completedAt - b.checkpoint.completedAt)
+  const ordered = found.toSorted((a, b) => a.completedAt - b.completedAt)
   if (action === 'list') {
-    context.stdout.write(options.has('json') ? ordered.map(listLine).join('') : table(ordered, where))
+    const lines = ordered.map(({ operators: _, ...stats }) => toJson(stats))
+    context.stdout.write(options.has('json') ? lines.join('') : table(ordered, where))
     return
   }
   const shown =
     which === undefined || which === 'latest'
       ? ordered.at(-1)
-      : ordered.findLast(({ checkpoint }) => String(checkpoint.n) === which)
+      : ordered.findLast(({ n }) => String(n) === which)
   if (shown === undefined) {
     context.stderr.write(`no completed checkpoint ${which ?? ''} of ${where}\n`)
     context.setExitCode(ExitCode.NOT_FOUND)
     return
   }
-  context.stdout.write(
-    options.has('json') ? `${JSON.stringify(jsonValue(shown.checkpoint))}\n` : details(shown),
-  )
+  context.stdout.write(options.has('json') ? toJson(shown) : details(shown))
 }
 
-function listLine({ checkpoint, confirmed, folder }: Shown): string {
-  const { n, run, attempt, kind, triggeredAt, completedAt, stateBytes } = checkpoint
-  return `${JSON.stringify({ n, kind, run, attempt, triggeredAt, completedAt, stateBytes, confirmed, folder })}\n`
-}
-
-function table(found: readonly Shown[], where: string): string {
+function table(found: readonly CheckpointStats[], where: string): string {
   if (found.length === 0) return `no completed checkpoints of ${where}\n`
   return textTable(
     ['N', 'KIND', 'RUN', 'ATTEMPT', 'COMPLETED', 'TOOK', 'BYTES', 'OUTPUT', 'FOLDER'],
-    found.map(({ checkpoint, confirmed, folder }) => [
-      String(checkpoint.n),
-      checkpoint.kind,
-      checkpoint.run.slice(0, 8),
-      String(checkpoint.attempt),
-      new Date(checkpoint.completedAt).toISOString(),
-      `${checkpoint.completedAt - checkpoint.triggeredAt} ms`,
-      String(checkpoint.stateBytes),
-      confirmed === undefined ? '' : confirmed ? 'committed' : 'to commit',
-      folder ?? '',
+    found.map((each) => [
+      String(each.n),
+      each.kind,
+      each.run.slice(0, 8),
+      String(each.attempt),
+      new Date(each.completedAt).toISOString(),
+      `${each.completedAt - each.triggeredAt} ms`,
+      String(each.stateBytes),
+      each.confirmed === undefined ? '' : each.confirmed ? 'committed' : 'to commit',
+      each.folder ?? '',
     ]),
   )
 }
 
-function details({ checkpoint, confirmed, folder }: Shown): string {
-  const { n, kind, run, attempt, completedAt, operators, states } = checkpoint
+function details(stats: CheckpointStats): string {
+  const { n, kind, run, attempt, completedAt, triggeredAt, confirmed, folder } = stats
   const output =
     confirmed === undefined ? '' : confirmed ? ', its output is committed' : ', its output is to be committed'
   const lines = [
     `${kind === 'checkpoint' ? 'checkpoint' : `${kind}, checkpoint`} ${n} of run ${run}, attempt ${attempt}`,
-    `completed ${new Date(completedAt).toISOString()} in ${completedAt - checkpoint.triggeredAt} ms, ${checkpoint.stateBytes} bytes${output}`,
+    `completed ${new Date(completedAt).toISOString()} in ${completedAt - triggeredAt} ms, ${stats.stateBytes} bytes${output}`,
     ...(folder === undefined ? [] : [folder]),
   ]
-  for (const { uid, name, parallelism, maxParallelism } of operators) {
+  for (const { uid, name, parallelism, maxParallelism, subtasks } of stats.operators) {
     lines.push('', `${name}  (uid ${uid}, parallelism ${parallelism} of ${maxParallelism})`)
-    for (const state of states.filter((each) => each.uid === uid).toSorted((a, b) => a.subtask - b.subtask)) {
-      const parts = [
-        ...(state.keyed === undefined ? [] : [`keyed state: ${state.keyed.kind ?? 'images'}`]),
-        ...(state.operator === undefined ? [] : [`operator state: ${state.operator.size} bytes`]),
-        ...(state.inFlight === undefined ? [] : [`records in channels: ${state.inFlight.size} bytes`]),
-        ...(state.committables === undefined ? [] : [`transactions: ${state.committables.length}`]),
-        ...(state.splits ?? []).map((split) => `position ${shownValue(split)}`),
-        ...(state.endOfInput === true ? ['its input has ended'] : []),
-      ]
-      for (const part of parts) lines.push(`  subtask ${state.subtask}  ${part}`)
-    }
+    for (const subtask of subtasks)
+      for (const part of partsOf(subtask)) lines.push(`  subtask ${subtask.subtask}  ${part}`)
   }
   return `${lines.join('\n')}\n`
+}
+
+function partsOf(stats: CheckpointStats['operators'][number]['subtasks'][number]): string[] {
+  const { keyed, keyedBytes, operatorStateBytes, inFlightBytes, transactions, positions, endOfInput } = stats
+  return [
+    ...(keyed === undefined ? [] : [`keyed state: ${keyed}, ${keyedBytes} bytes`]),
+    ...(operatorStateBytes === undefined ? [] : [`operator state: ${operatorStateBytes} bytes`]),
+    ...(inFlightBytes === undefined ? [] : [`records in channels: ${inFlightBytes} bytes`]),
+    ...(transactions === undefined ? [] : [`transactions: ${transactions}`]),
+    ...(positions ?? []).map((position) => `position ${shownValue(position)}`),
+    ...(endOfInput === true ? ['its input has ended'] : []),
+  ]
 }
 
 /** The job's name as it is written in topic names. */
@@ -229,17 +205,15 @@ async function collectOrphans(
   const files = root === undefined ? [] : await listJobFiles(root, folder, world.clock.now())
   const blobs = await listTopicBlobs(cluster, name, world)
   const facts = await readJobRecords(cluster, name, world)
-  const orphanFiles = orphansAmong(files, facts, minAgeMs)
-  const orphanNames = new Set(orphansAmong(blobs, facts, minAgeMs).map((blob) => blob.name))
-  const orphanBlobs = blobs.filter((blob) => orphanNames.has(blob.name))
+  const unneeded = { files: orphanFiles(files, facts, minAgeMs), blobs: orphanBlobs(blobs, facts) }
   const isDry = options.has('dry-run')
   if (!isDry) {
-    if (root !== undefined) await removeJobFiles(root, orphanFiles)
-    await removeTopicBlobs(cluster, name, orphanBlobs, world)
+    if (root !== undefined) await removeJobFiles(root, unneeded.files)
+    await removeTopicBlobs(cluster, name, unneeded.blobs, world)
   }
   const lines = [
-    ...orphanFiles.map((each) => ({ where: 'directory', ...each })),
-    ...orphanBlobs.map((each) => ({ where: 'topic', ...each })),
+    ...unneeded.files.map((each) => ({ where: 'directory', ...each })),
+    ...unneeded.blobs.map((each) => ({ where: 'topic', ...each })),
   ]
   if (options.has('json')) {
     for (const { where, name: what, bytes, ageMs } of lines)
@@ -253,7 +227,13 @@ async function collectOrphans(
   context.stdout.write(`${lines.length} orphans, ${bytes} bytes, in ${looked}\n`)
 }
 
-function sizeAndAge({ bytes, ageMs }: StoredBlob): string {
+function sizeAndAge({
+  bytes,
+  ageMs,
+}: {
+  readonly bytes: number
+  readonly ageMs: number | undefined
+}): string {
   const age =
     ageMs === undefined ? '' : `, ${formatDuration(Math.max(0, Math.round(ageMs / 1_000) * 1_000))} old`
   return `${bytes} bytes${age}`

@@ -3,36 +3,9 @@ import { readFileSync } from 'node:fs'
 import { nearestName } from '../config/nearest-name.ts'
 import { formatError } from '../core/error-report.ts'
 import { type ArgumentSpec, optionHelp, readArguments, usageError } from './arguments.ts'
-import { checkpoints } from './checkpoints.ts'
-import { events } from './events.ts'
-import { info } from './info.ts'
-import { type JobVerb, jobVerb } from './job-command.ts'
+import { type Command, COMMANDS } from './command-table.ts'
 import { exitCodeOf } from './job-watch.ts'
-import { list } from './list.ts'
-import { type RunContext, run } from './run.ts'
-import { state } from './state.ts'
-import { transactions } from './transactions.ts'
-
-/** A command that the running job answers. */
-function verb(name: JobVerb): (args: readonly string[], context: RunContext) => Promise<void> {
-  return (args, context) => jobVerb(name, args, context)
-}
-
-const COMMANDS: Readonly<
-  Record<string, { readonly doc: string; run(args: readonly string[], context: RunContext): Promise<void> }>
-> = {
-  run: { doc: 'Run a job module.', run },
-  list: { doc: 'List jobs.', run: list },
-  info: { doc: 'Show what a job does and what it waits for.', run: info },
-  events: { doc: "Show the events of a job's life, or follow them.", run: events },
-  cancel: { doc: 'End a job without a last checkpoint.', run: verb('cancel') },
-  stop: { doc: 'End a job with a savepoint.', run: verb('stop') },
-  savepoint: { doc: 'Take a savepoint.', run: verb('savepoint') },
-  checkpoint: { doc: 'Take a checkpoint now.', run: verb('checkpoint') },
-  checkpoints: { doc: 'Show the checkpoints of a job, or remove what crashes left.', run: checkpoints },
-  state: { doc: 'Read the state in a savepoint or checkpoint.', run: state },
-  transactions: { doc: 'Show or end transactions of jobs.', run: transactions },
-}
+import type { RunContext } from './run.ts'
 
 const OPTIONS = {
   help: { short: 'h', doc: 'Show this text; millrace COMMAND --help tells more.' },
@@ -78,7 +51,7 @@ async function dispatch(args: readonly string[], context: RunContext): Promise<v
   await commandOf(first).run(rest, context)
 }
 
-function commandOf(name: string): (typeof COMMANDS)[string] {
+function commandOf(name: string): Command {
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (command !== undefined) return command
   const nearest = nearestName(name, Object.keys(COMMANDS))

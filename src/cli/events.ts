@@ -1,6 +1,6 @@
 /** `millrace events`: what happened to a job, and goes on happening. */
 import { readEvents } from '../kafka/control-client.ts'
-import { type ArgumentSpec, optionHelp, readArguments } from './arguments.ts'
+import { type ArgumentSpec, type CommandShape, optionHelp, readArguments } from './arguments.ts'
 import { KAFKA_OPTIONS, onlyJobName, toJson, withKafka } from './kafka-command.ts'
 import type { RunContext } from './run.ts'
 
@@ -9,6 +9,8 @@ const OPTIONS = {
   follow: { short: 'f', doc: 'Wait for more, until Ctrl-C.' },
   new: { doc: 'Only events from now on; with --follow.' },
 } as const satisfies Record<string, ArgumentSpec>
+
+export const EVENTS_SHAPE: CommandShape = { options: OPTIONS }
 
 function help(): string {
   return `Usage: millrace events JOB [options]

@@ -2,13 +2,15 @@
 import { formatDuration } from '../config/values.ts'
 import type { JobInfo } from '../core/job-info.ts'
 import { sendCommand } from '../kafka/control-client.ts'
-import { optionHelp, readArguments } from './arguments.ts'
+import { type CommandShape, optionHelp, readArguments } from './arguments.ts'
 import { doneOrThrow } from './job-command.ts'
 import { KAFKA_OPTIONS, onlyJobName, sender, textTable, toJson, withKafka } from './kafka-command.ts'
 import type { RunContext } from './run.ts'
 
 /** A running leader answers at once. */
 const ACCEPT_WITHIN_MS = 15_000
+
+export const INFO_SHAPE: CommandShape = { options: KAFKA_OPTIONS }
 
 function help(): string {
   return `Usage: millrace info JOB [options]

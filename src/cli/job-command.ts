@@ -2,7 +2,13 @@
 import type { CommandOutcome, JobCommand } from '../core/job-control.ts'
 import { ERROR_CODES, type ErrorCode, MillraceError } from '../errors.ts'
 import { sendCommand } from '../kafka/control-client.ts'
-import { type ArgumentSpec, optionHelp, type ParsedArguments, readArguments } from './arguments.ts'
+import {
+  type ArgumentSpec,
+  type CommandShape,
+  optionHelp,
+  type ParsedArguments,
+  readArguments,
+} from './arguments.ts'
 import { KAFKA_OPTIONS, onlyJobName, sender, toJson, withKafka } from './kafka-command.ts'
 import type { RunContext } from './run.ts'
 
@@ -78,6 +84,10 @@ export const JOB_VERBS = {
 } as const satisfies Record<string, Verb>
 
 export type JobVerb = keyof typeof JOB_VERBS
+
+export function verbShape(name: JobVerb): CommandShape {
+  return { options: { ...JOB_VERBS[name].options, ...KAFKA_OPTIONS } }
+}
 
 function help({ usage, about, options, examples }: Verb): string {
   return `Usage: millrace ${usage} [options]

@@ -1,11 +1,12 @@
 /** What all commands share that need Kafka access and no job module: options, configuration, a connected cluster, tables. */
 import { hostname, userInfo } from 'node:os'
-import { loadConfig } from '../config.ts'
+import { type Config, loadConfig } from '../config.ts'
 import type { World } from '../core/ports.ts'
 import type { KafkaCluster } from '../kafka/kafka-cluster.ts'
 import { withCluster } from '../runtime/deployment.ts'
 import { type ArgumentSpec, type ParsedArguments, usageError } from './arguments.ts'
 import { pairs, type RunContext } from './run.ts'
+
 
 /** Options of every such command. */
 export const KAFKA_OPTIONS = {
@@ -15,6 +16,10 @@ export const KAFKA_OPTIONS = {
     doc: 'Set an option; may be repeated. kafka.* says how to reach the brokers.',
   },
   config: { value: 'FILE', doc: 'Read this file instead of millrace.yaml in the working directory.' },
+  conf: {
+    value: 'FILE',
+    doc: "Also read Flink's flink-conf.yaml or config.yaml; weaker than millrace.yaml.",
+  },
   json: { doc: 'Print JSON.' },
   help: { short: 'h', doc: 'Show this text.' },
 } as const satisfies Record<string, ArgumentSpec>
@@ -27,20 +32,25 @@ export function onlyJobName(command: string, { positionals }: ParsedArguments): 
   return job
 }
 
-/** Connects by the settings that were typed, does the work, and closes again whatever happens. */
-export async function withKafka(
-  purpose: string,
-  { options }: ParsedArguments,
-  context: RunContext,
-  work: (cluster: KafkaCluster, world: World) => Promise<void>,
-): Promise<void> {
-  const config = await loadConfig({
+/** The configuration by the settings that were typed. */
+export function configOf({ options }: Pick<ParsedArguments, 'options'>, context: RunContext): Promise<Config> {
+  return loadConfig({
     flags: pairs(options.get('D') ?? []),
     configFile: options.get('config')?.at(-1),
+    flinkFile: options.get('conf')?.at(-1),
     folder: context.folder,
     environment: context.environment,
   })
-  await withCluster(config, purpose, work)
+}
+
+/** Connects by the settings that were typed, does the work, and closes again whatever happens. */
+export async function withKafka(
+  purpose: string,
+  parsed: ParsedArguments,
+  context: RunContext,
+  work: (cluster: KafkaCluster, world: World) => Promise<void>,
+): Promise<void> {
+  await withCluster(await configOf(parsed, context), purpose, work)
 }
 
 /** Who types, for the job's log. */

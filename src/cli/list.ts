@@ -2,7 +2,7 @@
 import { knownJobs } from '../kafka/control-client.ts'
 import { lastWord } from '../kafka/job-records.ts'
 import { workerGroupOf } from '../kafka/transactional-id.ts'
-import { type ArgumentSpec, optionHelp, readArguments, usageError } from './arguments.ts'
+import { type ArgumentSpec, type CommandShape, optionHelp, readArguments, usageError } from './arguments.ts'
 import { KAFKA_OPTIONS, textTable, toJson, withKafka } from './kafka-command.ts'
 import type { RunContext } from './run.ts'
 
@@ -10,6 +10,8 @@ const OPTIONS = {
   ...KAFKA_OPTIONS,
   running: { doc: 'Only jobs with live workers.' },
 } as const satisfies Record<string, ArgumentSpec>
+
+export const LIST_SHAPE: CommandShape = { options: OPTIONS }
 
 function help(): string {
   return `Usage: millrace list [options]

@@ -16,6 +16,10 @@ export const RUN_OPTIONS = {
     doc: 'Set an option; may be repeated. docs/configuration.md lists all keys.',
   },
   config: { value: 'FILE', doc: 'Read this file instead of millrace.yaml in the working directory.' },
+  conf: {
+    value: 'FILE',
+    doc: "Also read Flink's flink-conf.yaml or config.yaml; weaker than millrace.yaml.",
+  },
   'log-level': { value: 'LEVEL', doc: 'debug, info, warn or error; short for -D log.level=LEVEL.' },
   'dry-run': { doc: "Print the job's graph to stdout and start nothing." },
   fresh: { doc: 'Begin without the state and positions of earlier runs.' },
@@ -44,12 +48,13 @@ Runs the job module JOB (.ts, .js, .mts or .mjs) until it is finished or stopped
 Options:
 ${optionHelp(RUN_OPTIONS)}
 
-Settings, the strongest first: -D, MILLRACE_… variables, the configuration file, the job's code.
+Settings, the strongest first: -D, MILLRACE_… variables, the configuration file, the file of Flink's, the job's code.
 
 Examples:
   KAFKA_BROKERS=localhost:9092 millrace run etl.ts
   millrace run -D kafka.brokers=localhost:9092 -D execution.checkpointing.interval=10s etl.ts
   millrace run --config production.yaml --log-level debug etl.ts
+  millrace run --conf /opt/flink/conf/config.yaml etl.ts
   millrace run --dry-run etl.ts
   millrace run --from-savepoint /savepoints/savepoint-etl-4f1d09c2a7be etl.ts
   millrace run --from-checkpoint latest etl.ts
@@ -80,10 +85,12 @@ export async function run(args: readonly string[], context: RunContext): Promise
     return
   }
   const configFile = options.get('config')?.at(-1)
+  const flinkFile = options.get('conf')?.at(-1)
   const flags = { ...logLevel(options.get('log-level')?.at(-1)), ...pairs(options.get('D') ?? []) }
   const job = onlyJob(positionals)
   const path = jobPath(context.folder, job)
-  await validateSettings({ flags, configFile, folder: context.folder, environment: context.environment })
+  const { folder, environment } = context
+  await validateSettings({ flags, configFile, flinkFile, folder, environment })
 
   const watch = new JobWatch(job, on('dry-run'))
   const obey = (verdict: Verdict): ExitCode => {
@@ -95,6 +102,7 @@ export async function run(args: readonly string[], context: RunContext): Promise
     launchedByCli: true,
     flags,
     ...(configFile === undefined ? {} : { configFile }),
+    ...(flinkFile === undefined ? {} : { flinkFile }),
     dryRun: on('dry-run'),
     fresh: on('fresh'),
     acceptLostTransactions: options.get('accept-lost-transaction') ?? [],

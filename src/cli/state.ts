@@ -1,12 +1,12 @@
 /** `millrace state`: reads savepoints and checkpoints on disk, without Kafka and without the job. */
-import { blobsOf } from '../checkpoint/checkpoint-storage.ts'
-import type { CompletedCheckpoint, OperatorShape } from '../checkpoint/completed-checkpoint.ts'
 import { MillraceError } from '../errors.ts'
 import { readKept } from '../state/kept-file.ts'
 import { type StoredKey, storedKeys, storedOperatorState } from '../state/savepoint-reader.ts'
 import { openSnapshot, type StoredSnapshot } from '../state/savepoint-source.ts'
+import { outsideOf, summarise } from '../state/savepoint-summary.ts'
 import {
   type ArgumentSpec,
+  type CommandShape,
   optionHelp,
   type ParsedArguments,
   readArguments,
@@ -17,12 +17,16 @@ import { textTable } from './kafka-command.ts'
 import type { RunContext } from './run.ts'
 import { jsonValue, shownValue } from './shown-value.ts'
 
+type Operator = StoredSnapshot['checkpoint']['operators'][number]
+
 const OPTIONS = {
   operator: { value: 'UID', doc: 'Only the operator with this uid (or name).' },
   key: { value: 'KEY', doc: 'read: only this key, as text or as JSON: 42, "42", ["a",1].' },
   json: { doc: 'Print JSON, one object a line.' },
   help: { short: 'h', doc: 'Show this text.' },
 } as const satisfies Record<string, ArgumentSpec>
+
+export const STATE_SHAPE: CommandShape = { options: OPTIONS, actions: ['list', 'read'], operand: 'folder' }
 
 function help(): string {
   return `Usage: millrace state list PATH | read PATH
@@ -72,83 +76,15 @@ export async function state(args: readonly string[], context: RunContext): Promi
   else await readState(snapshot, operators, parsed, context)
 }
 
-function chosenOperators(
-  { checkpoint }: StoredSnapshot,
-  { options }: ParsedArguments,
-): readonly OperatorShape[] {
+function chosenOperators({ checkpoint }: StoredSnapshot, { options }: ParsedArguments): readonly Operator[] {
   const wanted = options.get('operator')?.at(-1)
   if (wanted === undefined) return checkpoint.operators
   return checkpoint.operators.filter(({ uid, name }) => uid === wanted || name === wanted)
 }
 
-/** What one operator holds, for `list`. */
-interface Summary {
-  readonly keys: number
-  readonly timers: number
-  /** By state name. */
-  readonly states: readonly {
-    readonly name: string
-    readonly kind: string
-    readonly serde: string | null
-    readonly entries: number
-  }[]
-  readonly operatorState: readonly {
-    readonly name: string
-    readonly redistribution: string
-    readonly items: number
-  }[]
-  readonly positions: number
-  readonly bytes: number
-  /** Stores outside that hold the rest. */
-  readonly outside: readonly string[]
-}
-
-async function summarise(checkpoint: CompletedCheckpoint, uid: string): Promise<Summary> {
-  let [keys, timers] = [0, 0]
-  const states = new Map<string, { name: string; kind: string; serde: string | null; entries: number }>()
-  for await (const record of storedKeys(checkpoint, uid, readKept)) {
-    keys++
-    timers += record.timers.length
-    for (const { state: name, kind, serde } of record.values) {
-      const seen = states.get(name) ?? { name, kind, serde, entries: 0 }
-      seen.entries++
-      states.set(name, seen)
-    }
-  }
-  const items = new Map<string, { name: string; redistribution: string; items: number }>()
-  for (const { state: own } of await storedOperatorState(checkpoint, uid, readKept))
-    for (const [name, entry] of Object.entries(own)) {
-      const seen = items.get(name) ?? { name, redistribution: entry.redistribution, items: 0 }
-      seen.items += entry.items.length
-      items.set(name, seen)
-    }
-  const own = checkpoint.states.filter((each) => each.uid === uid)
-  const handles = own.flatMap(({ keyed, operator }) => [
-    ...(keyed === undefined ? [] : blobsOf(keyed)),
-    ...(operator === undefined ? [] : [operator]),
-  ])
-  return {
-    keys,
-    timers,
-    states: [...states.values()],
-    operatorState: [...items.values()],
-    positions: own.reduce((sum, { splits }) => sum + (splits?.length ?? 0), 0),
-    bytes: handles.reduce((sum, { size }) => sum + size, 0),
-    outside: outsideOf(checkpoint, uid),
-  }
-}
-
-function outsideOf(checkpoint: CompletedCheckpoint, uid: string): string[] {
-  return checkpoint.states.flatMap(({ uid: owner, keyed }) =>
-    owner === uid && keyed?.kind === 'external'
-      ? [`key groups ${keyed.range.join('–')} in ${keyed.backend}: ${JSON.stringify(keyed.state)}`]
-      : [],
-  )
-}
-
 async function listState(
   { kind, folder, checkpoint }: StoredSnapshot,
-  operators: readonly OperatorShape[],
+  operators: readonly Operator[],
   { options }: ParsedArguments,
   context: RunContext,
 ): Promise<void> {
@@ -189,7 +125,7 @@ async function listState(
 
 async function readState(
   { checkpoint }: StoredSnapshot,
-  operators: readonly OperatorShape[],
+  operators: readonly Operator[],
   { options }: ParsedArguments,
   context: RunContext,
 ): Promise<void> {

@@ -1,28 +1,29 @@
 /** `millrace transactions`: shows and ends transactions of Millrace jobs, with Kafka access alone. */
 
 import { formatDuration } from '../config/values.ts'
-import { loadConfig } from '../config.ts'
 import { endByHand, type InspectedTransaction, inspectTransactions } from '../kafka/transaction-inspector.ts'
-import { withCluster } from '../runtime/deployment.ts'
-import { type ArgumentSpec, optionHelp, readArguments, usageError } from './arguments.ts'
+import {
+  type ArgumentSpec,
+  type CommandShape,
+  optionHelp,
+  readArguments,
+  usageError,
+} from './arguments.ts'
 import { ExitCode } from './job-watch.ts'
-import { pairs, type RunContext } from './run.ts'
+import { KAFKA_OPTIONS, textTable, toJson, withKafka } from './kafka-command.ts'
+import type { RunContext } from './run.ts'
 
 const OPTIONS = {
-  D: {
-    short: 'D',
-    value: 'key=value',
-    doc: 'Set an option; may be repeated. kafka.* says how to reach the brokers.',
-  },
-  config: { value: 'FILE', doc: 'Read this file instead of millrace.yaml in the working directory.' },
+  ...KAFKA_OPTIONS,
   json: { doc: 'Print JSON, one transaction a line.' },
   all: { doc: 'list: also ids without an open transaction.' },
   force: { doc: 'abort, commit: also against what a completed checkpoint says.' },
-  help: { short: 'h', doc: 'Show this text.' },
 } as const satisfies Record<string, ArgumentSpec>
 
 const ACTIONS = ['list', 'abort', 'commit'] as const
 type Action = (typeof ACTIONS)[number]
+
+export const TRANSACTIONS_SHAPE: CommandShape = { options: OPTIONS, actions: ACTIONS }
 
 function help(): string {
   return `Usage: millrace transactions list [PREFIX] | abort PREFIX | commit ID
@@ -45,7 +46,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or refused, 3 no such transaction.
 
 /** Runs the command. @throws MillraceError for wrong usage, refusals and unreachable brokers. */
 export async function transactions(args: readonly string[], context: RunContext): Promise<void> {
-  const { options, positionals } = readArguments(args, OPTIONS)
+  const parsed = readArguments(args, OPTIONS)
+  const { options, positionals } = parsed
   if (options.has('help')) {
     context.stdout.write(help())
     return
@@ -57,17 +59,11 @@ export async function transactions(args: readonly string[], context: RunContext)
     throw usageError(`millrace transactions ${action} takes one id or prefix, but '${extra}' came too`)
   if (action !== 'list' && only === undefined)
     throw usageError(`millrace transactions ${action} needs a transactional id or prefix`)
-  const config = await loadConfig({
-    flags: pairs(options.get('D') ?? []),
-    configFile: options.get('config')?.at(-1),
-    folder: context.folder,
-    environment: context.environment,
-  })
-  await withCluster(config, 'transactions', async (cluster, world) => {
+  await withKafka('transactions', parsed, context, async (cluster, world) => {
     const found = await inspectTransactions(cluster, world, only)
     if (action === 'list') {
       const shown = options.has('all') ? found : found.filter(({ state }) => state === 'Ongoing')
-      context.stdout.write(options.has('json') ? shown.map(jsonLine).join('') : table(shown))
+      context.stdout.write(options.has('json') ? shown.map(toJson).join('') : table(shown))
       return
     }
     const open = found.filter(({ state }) => state === 'Ongoing')
@@ -80,15 +76,11 @@ export async function transactions(args: readonly string[], context: RunContext)
       await endByHand(cluster, transaction, action as Exclude<Action, 'list'>, options.has('force'))
       context.stdout.write(
         options.has('json')
-          ? jsonLine(transaction)
+          ? toJson(transaction)
           : `${action === 'abort' ? 'aborted' : 'committed'} ${transaction.transactionalId}\n`,
       )
     }
   })
-}
-
-function jsonLine(transaction: InspectedTransaction): string {
-  return `${JSON.stringify(transaction, (_key, value) => (typeof value === 'bigint' ? String(value) : value))}\n`
 }
 
 function table(found: readonly InspectedTransaction[]): string {
@@ -101,17 +93,5 @@ function table(found: readonly InspectedTransaction[]): string {
     each.promisedBy === undefined ? '' : String(each.promisedBy),
     each.partitions.map(({ topic, partition }) => `${topic}-${partition}`).join(' '),
   ])
-  const head = ['ID', 'STATE', 'AGE', 'PRODUCER/EPOCH', 'CHECKPOINT', 'PARTITIONS']
-  const widths = head.map((title, column) =>
-    Math.max(title.length, ...rows.map((row) => row[column]!.length)),
-  )
-  return [head, ...rows]
-    .map(
-      (row) =>
-        `${row
-          .map((cell, column) => cell.padEnd(widths[column]!))
-          .join('  ')
-          .trimEnd()}\n`,
-    )
-    .join('')
+  return textTable(['ID', 'STATE', 'AGE', 'PRODUCER/EPOCH', 'CHECKPOINT', 'PARTITIONS'], rows)
 }

@@ -18,11 +18,9 @@ export interface FlinkSettings {
   readonly warnings: readonly string[]
 }
 
-/** Flink's name → the name here. */
-const RENAMED: Readonly<Record<string, string>> = {
-  'state.backend.fs.checkpointdir': 'state.checkpoints.dir',
+/** Flink's present name → the name here. It beats the others, as in Flink. */
+const NEWER_NAMES: Readonly<Record<string, string>> = {
   'execution.checkpointing.dir': 'state.checkpoints.dir',
-  'savepoints.state.backend.fs.dir': 'state.savepoints.dir',
   'execution.checkpointing.savepoint-dir': 'state.savepoints.dir',
   'execution.checkpointing.num-retained': 'state.checkpoints.num-retained',
   'state.storage.fs.memory-threshold': 'state.backend.fs.memory-threshold',
@@ -32,6 +30,12 @@ const RENAMED: Readonly<Record<string, string>> = {
   'execution.checkpointing.local-backup.enabled': 'state.backend.local-recovery',
   'execution.checkpointing.local-backup.dirs': 'taskmanager.state.local.root-dirs',
   'execution.checkpointing.unaligned.enabled': 'execution.checkpointing.unaligned',
+}
+
+/** A name that Flink gave up → the name here, which both have now. */
+const OLDER_NAMES: Readonly<Record<string, string>> = {
+  'state.backend.fs.checkpointdir': 'state.checkpoints.dir',
+  'savepoints.state.backend.fs.dir': 'state.savepoints.dir',
   'execution.checkpointing.alignment-timeout': 'execution.checkpointing.aligned-checkpoint-timeout',
   'restart-strategy': 'restart-strategy.type',
 }
@@ -87,6 +91,7 @@ export async function parseFlinkFile(text: string, fileName: string): Promise<Se
 /** Flink's settings as those of Millrace. Pure. */
 export function translate(written: readonly Setting[], fileName: string): FlinkSettings {
   const settings = new Map<string, Setting>()
+  const ranks = new Map<string, number>()
   const ignored: string[] = []
   const warnings: string[] = []
   for (const setting of written) {
@@ -97,12 +102,15 @@ export function translate(written: readonly Setting[], fileName: string): FlinkS
       warnings.push(`${key} (${setting.source}) is not read from a file: ${advice}`)
       continue
     }
-    const known = RENAMED[key] ?? key
-    const minusOne = UNSET_BY_MINUS_ONE.includes(known) && String(setting.input).trim() === '-1'
-    if (!isOptionKey(known)) ignored.push(key)
-    // Flink reads a new name before the old one, wherever they stand.
-    else if (!minusOne && (!settings.has(known) || isNewer(key, known)))
-      settings.set(known, { ...setting, key: known, input: valueHere(known, setting, warnings) })
+    const { known, rank } = nameHere(key)
+    if (!isOptionKey(known)) {
+      ignored.push(key)
+      continue
+    }
+    if (UNSET_BY_MINUS_ONE.includes(known) && String(setting.input).trim() === '-1') continue
+    if (rank < (ranks.get(known) ?? 0)) continue
+    ranks.set(known, rank)
+    settings.set(known, { ...setting, key: known, input: valueHere(known, setting, warnings) })
   }
   const backend = stateBackend(written, settings.get('state.checkpoints.dir'))
   if (backend !== undefined) settings.set('state.backend', backend)
@@ -110,24 +118,15 @@ export function translate(written: readonly Setting[], fileName: string): FlinkS
     ignored.length === 0
       ? []
       : [`${fileName}: ${ignored.length} settings mean nothing here and are ignored: ${ignored.join(', ')}`]
-  return {
-    settings: [...settings.values()].map((setting) => ({ ...setting, origin: 'flink' })),
-    notes,
-    warnings,
-  }
+  return { settings: [...settings.values()], notes, warnings }
 }
 
-/** Flink's newer names are those that differ from the ones here, save two that it gave up itself. */
-function isNewer(key: string, known: string): boolean {
-  return (
-    key !== known &&
-    ![
-      'restart-strategy',
-      'state.backend.fs.checkpointdir',
-      'savepoints.state.backend.fs.dir',
-      'execution.checkpointing.alignment-timeout',
-    ].includes(key)
-  )
+/** The name here, and which of several names for it counts: the highest rank. */
+function nameHere(key: string): { readonly known: string; readonly rank: number } {
+  const newer = NEWER_NAMES[key]
+  if (newer !== undefined) return { known: newer, rank: 2 }
+  const older = OLDER_NAMES[key]
+  return older === undefined ? { known: key, rank: 1 } : { known: older, rank: 0 }
 }
 
 function valueHere(key: OptionKey, { input, source }: Setting, warnings: string[]): Setting['input'] {

@@ -8,8 +8,8 @@ import { formatDuration } from './values.ts'
 /** What a check found. An error stops the job before it starts, a warning is logged once, a note only at level info. */
 export interface Finding {
   readonly level: 'note' | 'warning' | 'error'
-  /** The option that it is about. */
-  readonly key: OptionKey
+  /** The option that it is about, if it is about one. */
+  readonly key?: OptionKey
   readonly message: string
   /** The value that the option has because of it. */
   readonly forced?: AnyOptionValue

@@ -6,8 +6,8 @@ import { isOptionKey, OPTION_KEYS, OPTIONS, type OptionKey, variableOf } from '.
 /** Settings that a job's code made, by key; durations in ms, sizes in bytes, or texts as in the file. */
 export type ProgrammaticSettings = Readonly<Record<string, OptionInput | undefined>>
 
-/** Where a setting was made; the order of strength is code < file < environment < flag. */
-export type SettingOrigin = 'code' | 'file' | 'environment' | 'flag'
+/** Where a setting was made; the order of strength is code < Flink's file < file < environment < flag. */
+export type SettingOrigin = 'code' | 'flink' | 'file' | 'environment' | 'flag'
 
 /** One key set in one place. */
 export interface Setting {
@@ -15,7 +15,7 @@ export interface Setting {
   readonly key: string
   readonly input: OptionInput
   readonly origin: SettingOrigin
-  /** For messages: `millrace.yaml:3`, `-D`, `variable KAFKA_BROKERS`, `the job's code`. */
+  /** For messages: `millrace.yaml:3`, `flink-conf.yaml:3`, `-D`, `variable KAFKA_BROKERS`, `the job's code`. */
   readonly source: string
   /** The name that was written, if it is not the key: a variable. */
   readonly writtenAs?: string

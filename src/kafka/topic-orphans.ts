@@ -1,5 +1,5 @@
 /** Snapshot chunks in a job's checkpoint topic, read and removed from outside. */
-import type { StoredBlob } from '../checkpoint/orphans.ts'
+import { type CheckpointFacts, orphansAmong, type StoredBlob } from '../checkpoint/orphans.ts'
 import type { World } from '../core/ports.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
 import { chunkKey, isChunkKey } from './topic-blob-store.ts'
@@ -37,6 +37,12 @@ export async function listTopicBlobs(cluster: KafkaCluster, job: string, world: 
         chunks: [...chunks.keys()],
       }
     })
+}
+
+/** Those of the blobs that nobody needs; `facts` were read after the blobs. */
+export function orphanBlobs(blobs: readonly TopicBlob[], facts: CheckpointFacts): TopicBlob[] {
+  const orphans = new Set(orphansAmong(blobs, facts, 0))
+  return blobs.filter((blob) => orphans.has(blob))
 }
 
 /** Writes tombstones for the chunks; compaction removes them. */

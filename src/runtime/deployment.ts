@@ -82,6 +82,7 @@ async function submit(submission: JobSubmission): Promise<JobClient> {
     code: submission.settings.config,
     flags: launch.flags,
     configFile: launch.configFile,
+    flinkFile: launch.flinkFile,
     folder: process.cwd(),
     environment: process.env,
   })

@@ -3,7 +3,7 @@
  */
 import { type KeyedStateHandle, unpackImages } from '../checkpoint/checkpoint-storage.ts'
 import type { CompletedCheckpoint, OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
-import { readingStateOf } from '../checkpoint/lost-state.ts'
+import { lostStateOf } from '../checkpoint/lost-state.ts'
 import { redistributeKeyGroups, redistributeOperatorState } from '../checkpoint/rescale-plan.ts'
 import type { JobGraph } from '../core/graph/job-graph.ts'
 import type { KeyGroupImage } from '../core/state.ts'
@@ -148,7 +148,10 @@ async function readImages(
       const layers = each.kind === undefined ? [each] : each.layers
       const blobs = await Promise.all(
         layers.map(({ handle, keyGroups }) =>
-          readingStateOf(uid, keyGroups, async () => unpackImages(await reader.get(handle), keyGroups)),
+          reader.get(handle).then(
+            (bytes) => unpackImages(bytes, keyGroups),
+            (error: unknown) => Promise.reject(lostStateOf(uid, keyGroups, error)),
+          ),
         ),
       )
       return blobs.flat()

@@ -72,7 +72,6 @@ export class CachedKeyedStateBackend
   readonly #segments = new Map<number, number>()
   #folding: Promise<void> = Promise.resolve()
   #foldAt = 0
-  #evictedBytes = 0
   #hits = 0
   #misses = 0
 
@@ -94,7 +93,12 @@ export class CachedKeyedStateBackend
     }))
     const { operatorName, clock, openStore, cacheMaxBytes, metrics } = options
     this.#codec = new CacheCodec(this.registry, operatorName, () => clock.now())
-    this.#freezes = new CacheFreezes(this.tables, this.#codec, openStore === undefined)
+    this.#freezes = new CacheFreezes(
+      this.tables,
+      this.#codec,
+      openStore === undefined,
+      EVICTED_PART * cacheMaxBytes,
+    )
     this.#freezes.onEncoded = (record, weight) => this.#weigh(record, weight)
     this.#chain = new LayerChain(Math.min(EVICTED_PART * cacheMaxBytes, CARRIED_MAX_BYTES))
     metrics?.gauge('state_cache_bytes', () => this.#bytes)
@@ -141,7 +145,6 @@ export class CachedKeyedStateBackend
     const segment = durableAs !== undefined || localCopy ? this.#closeSegment() : -1
     if (segment >= 0) this.#segments.set(checkpointId, segment)
     const freeze = this.#freezes.begin(this.#writer, checkpointId, clock.now(), segment)
-    this.#evictedBytes = 0
     // What no scan needs apart. With a segment for each checkpoint the coordinator says what a restore may ask for.
     if (segment < 0) this.#fold(this.#segment - 1)
     return freeze
@@ -321,7 +324,7 @@ export class CachedKeyedStateBackend
   /** Writes changed records to the segment that is open. */
   async #writeEvicted(records: readonly CachedRecord[]): Promise<void> {
     const rows: ColdRecord[] = []
-    const { durableAs, cacheMaxBytes } = this.options
+    const { durableAs } = this.options
     const changed = new Set<CachedRecord>()
     const written: CachedRecord[] = []
     for (const record of records) {
@@ -334,17 +337,10 @@ export class CachedKeyedStateBackend
       if (record.listed >= 0) {
         changed.add(record)
         this.#freezes.unlist(record)
-        if (durableAs === undefined && this.#chain.takesDeltas) {
-          this.#freezes.noteEvicted(row)
-          this.#evictedBytes += (bytes.value?.length ?? 0) + (bytes.timers?.length ?? 0) + row.key.length
-        }
+        if (durableAs === undefined) this.#freezes.noteEvicted(row)
       }
       record.stored = true
       record.writing++
-    }
-    if (this.#evictedBytes > EVICTED_PART * cacheMaxBytes && this.#chain.takesDeltas) {
-      this.#chain.loseBase()
-      this.#freezes.dropEvicted()
     }
     try {
       await this.#store!.write(this.#segment, rows)

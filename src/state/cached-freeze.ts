@@ -42,6 +42,8 @@ export class CacheFreeze implements SelfStoringState {
   list: Set<CachedRecord>
   /** Rows of records that changed so and were evicted; needed for layers only. */
   evicted: EvictedRow[]
+  /** Not all that was evicted could be kept: only a full snapshot holds it. */
+  lossy: boolean
   /** What was written of listed records because they were touched. */
   rows: CapturedRow[] = []
   /** The same of other records, for a full freeze. */
@@ -57,7 +59,7 @@ export class CacheFreeze implements SelfStoringState {
 
   constructor(
     writer: FreezeWriter,
-    parts: Pick<CacheFreeze, 'checkpointId' | 'version' | 'now' | 'segment' | 'list' | 'evicted'>,
+    parts: Pick<CacheFreeze, 'checkpointId' | 'version' | 'now' | 'segment' | 'list' | 'evicted' | 'lossy'>,
   ) {
     this.#writer = writer
     this.checkpointId = parts.checkpointId
@@ -66,6 +68,7 @@ export class CacheFreeze implements SelfStoringState {
     this.segment = parts.segment
     this.list = parts.list
     this.evicted = parts.evicted
+    this.lossy = parts.lossy
   }
 
   /** The number of its list. */
@@ -99,8 +102,18 @@ export class CacheFreezes {
   #open = new Set<CachedRecord>()
   /** Rows of those that were evicted since. */
   #evicted: EvictedRow[] = []
+  #evictedBytes = 0
+  #lossy = false
+  readonly #evictedMaxBytes: number
 
-  constructor(tables: HeapTables<CachedRecord>, codec: CacheCodec, noStore: boolean) {
+  /** Rows of evicted changes are kept up to `evictedMaxBytes` for a layer; beyond, the next snapshot is a full one. */
+  constructor(
+    tables: HeapTables<CachedRecord>,
+    codec: CacheCodec,
+    noStore: boolean,
+    evictedMaxBytes: number,
+  ) {
+    this.#evictedMaxBytes = evictedMaxBytes
     this.#tables = tables
     this.#codec = codec
     this.#noStore = noStore
@@ -131,9 +144,12 @@ export class CacheFreezes {
       segment,
       list: this.#open,
       evicted: this.#evicted,
+      lossy: this.#lossy,
     })
     this.#open = new Set()
     this.#evicted = []
+    this.#evictedBytes = 0
+    this.#lossy = false
     this.#inFlight.push(freeze)
     return freeze
   }
@@ -211,14 +227,14 @@ export class CacheFreezes {
     return record.listed >= 0 && record.listed !== this.#tables.version
   }
 
+  /** A changed record left the cache. */
   noteEvicted(row: EvictedRow): void {
+    if (this.#lossy) return
     this.#evicted.push(row)
-  }
-
-  /** What was evicted is not needed any more, or cannot be kept. */
-  dropEvicted(): void {
+    this.#evictedBytes += row.key.length + (row.value?.length ?? 0) + (row.timers?.length ?? 0)
+    if (this.#evictedBytes <= this.#evictedMaxBytes) return
+    this.#lossy = true
     this.#evicted = []
-    for (const freeze of this.#inFlight) freeze.evicted = []
   }
 
   /** The freeze needs no more captures. What it did not use must have been moved on. */
@@ -253,6 +269,10 @@ export class CacheFreezes {
         record.listed = next.number
         next.list.add(record)
       }
+    }
+    if (freeze.lossy) {
+      if (next === undefined) this.#lossy = true
+      else next.lossy = true
     }
     if (freeze.evicted.length === 0) return
     if (next === undefined) this.#evicted = [...freeze.evicted, ...this.#evicted]

@@ -29,7 +29,6 @@ export class LayerChain {
   #carried: KeyGroupImage[] = []
   #carriedBytes = 0
   #baseLost = false
-  #basePending = false
 
   /** Deltas that could not be stored are kept up to `carryMaxBytes`; beyond, the next layer is a base. */
   constructor(carryMaxBytes: number) {
@@ -54,7 +53,6 @@ export class LayerChain {
 
   /** True if the next layer must hold everything. */
   get needsBase(): boolean {
-    if (this.#basePending) return false
     return (
       this.#baseLost ||
       this.#layers.length > MAX_DELTAS ||
@@ -62,33 +60,16 @@ export class LayerChain {
     )
   }
 
-  /** False while a base is missing that deltas would build on. */
-  get takesDeltas(): boolean {
-    return !this.#baseLost
-  }
-
-  /** A base is being written; until it is there the next snapshots are deltas on it. */
-  baseBegins(): void {
-    this.#basePending = true
-  }
-
-  /** What changed cannot be told any more. */
+  /** What changed cannot be told any more: the next layer must hold everything. */
   loseBase(): void {
     this.#baseLost = true
     this.#carried = []
     this.#carriedBytes = 0
   }
 
-  /** A base could not be written: nothing can build on it. */
-  baseFailed(): void {
-    this.#basePending = false
-    this.loseBase()
-  }
-
   /** Stores a base; it replaces the chain. */
   async putBase(images: readonly KeyGroupImage[], target: KeyedSnapshotTarget): Promise<void> {
     const layer = images.length === 0 ? undefined : await put(images, target)
-    this.#basePending = false
     this.#baseLost = false
     this.#layers = layer === undefined ? [] : [layer]
     this.#baseBytes = layer === undefined ? 0 : bytesOf(layer)

@@ -84,15 +84,22 @@ export class CacheSnapshots implements FreezeWriter {
   }
 
   store(freeze: CacheFreeze, target: KeyedSnapshotTarget): Promise<KeyedStateHandle | undefined> {
-    const { durableAs, incremental, chain } = this.#parts
-    const full = durableAs === undefined && (!incremental || chain.needsBase)
-    this.#decide(freeze, full ? 'full' : 'delta')
-    if (full && incremental) chain.baseBegins()
+    const { durableAs, incremental, freezes } = this.#parts
+    // If an earlier full one is under way it may fail, and then this one has to be full.
+    const mayBeFull =
+      !incremental ||
+      this.#needsBase(freeze) ||
+      freezes.inFlight.some(({ mode, version }) => mode === 'full' && version < freeze.version)
+    this.#decide(freeze, durableAs === undefined && mayBeFull ? 'full' : 'delta')
     return this.#inTurn(freeze, async () => {
       if (durableAs !== undefined) return this.#storeInStore(freeze, durableAs, target)
       if (!incremental) return this.#storeAll(freeze, target)
-      return full ? this.#storeBase(freeze, target) : this.#storeDelta(freeze, target)
+      return this.#needsBase(freeze) ? this.#storeBase(freeze, target) : this.#storeDelta(freeze, target)
     })
+  }
+
+  #needsBase(freeze: CacheFreeze): boolean {
+    return freeze.lossy || this.#parts.chain.needsBase
   }
 
   materialize(freeze: CacheFreeze, pause: () => Promise<void>): Promise<KeyGroupImage[]> {
@@ -189,7 +196,8 @@ export class CacheSnapshots implements FreezeWriter {
     target: KeyedSnapshotTarget,
   ): Promise<KeyedStateHandle | undefined> {
     const { chain, codec } = this.#parts
-    if (!chain.takesDeltas) throw this.#failed(freeze, 'the full snapshot that it builds on could not be stored')
+    freeze.others = []
+    freeze.mode = 'delta'
     const layer = new LayerWriter(codec, freeze.now)
     try {
       await this.#writeEvicted(freeze, layer, target.pause)
@@ -204,13 +212,8 @@ export class CacheSnapshots implements FreezeWriter {
 
   async #storeBase(freeze: CacheFreeze, target: KeyedSnapshotTarget): Promise<KeyedStateHandle | undefined> {
     const { chain } = this.#parts
-    try {
-      const images = await this.#everything(freeze, target.pause)
-      await chain.putBase(images, target)
-    } catch (error) {
-      chain.baseFailed()
-      throw error
-    }
+    if (freeze.mode !== 'full') throw this.#failed(freeze, 'what it builds on could not be stored')
+    await chain.putBase(await this.#everything(freeze, target.pause), target)
     this.#allStored(freeze)
     return chain.handle(await this.#sealCopy(freeze))
   }
@@ -251,6 +254,7 @@ export class CacheSnapshots implements FreezeWriter {
     freeze.list = new Set()
     freeze.rows = []
     freeze.evicted = []
+    freeze.lossy = false
   }
 
   async #seal(freeze: CacheFreeze): Promise<SealedState> {

@@ -1,7 +1,7 @@
 /** Everything that lies in a job's folder below `state.checkpoints.dir`, as what may be orphaned. */
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { StoredBlob } from '../checkpoint/orphans.ts'
+import { type CheckpointFacts, orphansAmong, type StoredBlob } from '../checkpoint/orphans.ts'
 import { METADATA_FILE } from './directory-storage.ts'
 import { namesIn, removeStored, storing, TEMPORARY_ENDING } from './durable-file.ts'
 
@@ -30,6 +30,15 @@ export async function listJobFiles(root: string, job: string, now: number): Prom
       }
     }
   return found
+}
+
+/** Those of the files that nobody needs; `facts` were read after the files were listed. */
+export function orphanFiles(
+  files: readonly StoredBlob[],
+  facts: CheckpointFacts,
+  minAgeMs: number,
+): StoredBlob[] {
+  return orphansAmong(files, facts, minAgeMs)
 }
 
 /** Removes files, and the folders that this leaves empty. What is gone already is fine. @throws MILLRACE_CHECKPOINT_STORAGE */

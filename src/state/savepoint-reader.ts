@@ -5,7 +5,7 @@
 import type { ImagesHandle, KeyedStateHandle, StateHandle } from '../checkpoint/checkpoint-storage.ts'
 import { unpackImages } from '../checkpoint/checkpoint-storage.ts'
 import type { CompletedCheckpoint } from '../checkpoint/completed-checkpoint.ts'
-import { readingStateOf } from '../checkpoint/lost-state.ts'
+import { lostStateOf } from '../checkpoint/lost-state.ts'
 import { encodeKey } from '../core/key-encoding.ts'
 import type { OperatorStateSnapshot } from '../core/operators/stream-operator.ts'
 import type { Key, KeyGroupImage, Namespace, StateKind } from '../core/state.ts'
@@ -89,12 +89,16 @@ async function* keysOf(keyed: KeyedStateHandle, uid: string, read: ReadHandle): 
   }
 }
 
-function imagesOf(
+async function imagesOf(
   { handle, keyGroups }: ImagesHandle,
   uid: string,
   read: ReadHandle,
 ): Promise<KeyGroupImage[]> {
-  return readingStateOf(uid, keyGroups, async () => unpackImages(await read(handle), keyGroups))
+  try {
+    return unpackImages(await read(handle), keyGroups)
+  } catch (error) {
+    throw lostStateOf(uid, keyGroups, error)
+  }
 }
 
 /** Records of later images replace those of earlier ones; one without state and timers removes them. */

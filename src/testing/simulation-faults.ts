@@ -273,9 +273,31 @@ function drawMisfortune(random: SeededRandom): Fault[] {
   }
 }
 
-/** Draws the faults of a run: `count`, or a few more when they belong together. */
-export function drawFaults(random: SeededRandom, count: number): Fault[] {
+/** Output is promised and everything dies until the brokers gave it up; then a healer dies half-way. */
+function drawHealing(random: SeededRandom): Fault[] {
+  return [
+    {
+      trigger: { on: 'point', point: 'after-commit-point', nth: random.integer(2, 5) },
+      action: { kind: 'blackout', ms: random.integer(16_000, 30_000) },
+    },
+    {
+      trigger: { on: 'point', point: random.pick([...HEALING_FAULT_POINTS, 'before-confirm']), nth: 1 },
+      action: { kind: random.pick(['crash-before', 'crash-after']) },
+    },
+  ]
+}
+
+/**
+ * Draws the faults of a run: `count`, or a few more when they belong together. `losesTransactions`: the brokers give transactions up soon
+ * enough for that to be one of the faults.
+ */
+export function drawFaults(
+  random: SeededRandom,
+  count: number,
+  { losesTransactions }: { readonly losesTransactions: boolean },
+): Fault[] {
   const faults: Fault[] = []
+  if (count > 0 && losesTransactions && random.chance(0.3)) faults.push(...drawHealing(random))
   while (faults.length < count) {
     if (random.chance(0.25)) faults.push(...drawMisfortune(random))
     else {

@@ -195,7 +195,11 @@ export class Simulation {
       onViolation: (what) => this.#violate(what),
     })
     this.#faults = new FaultPlan({
-      faults: options.faults ?? drawFaults(this.#random.fork('faults'), faults),
+      faults:
+        options.faults ??
+        drawFaults(this.#random.fork('faults'), faults, {
+          losesTransactions: mayLoseTransactions(this.#scenario),
+        }),
       noise,
       random: this.#random.fork('noise'),
       target: {

@@ -45,34 +45,39 @@ local process = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
 local cursor = string.match(ARGV[4], '^' .. process .. '/(%d+)$') or '0'
 local page = redis.call('HSCAN', KEYS[2], cursor, 'COUNT', ARGV[5])
 local found = page[2]
-local set, removed, keys = {}, {}, {}
-for i = 1, #found, 2 do
-  keys[#keys + 1] = found[i]
-  if found[i + 1] == '' then
-    removed[#removed + 1] = found[i]
+local keys = {}
+for i = 1, #found, 2 do keys[#keys + 1] = found[i] end
+
+local held = {}
+local timed = tonumber(ARGV[7]) > 0
+if timed then
+  for first = 1, #keys, CHUNK do
+    local last = math.min(first + CHUNK - 1, #keys)
+    local some = redis.call('HMGET', KEYS[3], unpack(keys, first, last))
+    for i = first, last do held[i] = some[i - first + 1] end
+  end
+end
+
+-- A key with timers and no value stays in the base with an empty one, so that whoever goes through the values comes by it.
+local set, removed, setTimers, removedTimers = {}, {}, {}, {}
+for i = 1, #keys do
+  local value = found[2 * i]
+  if held[i] then
+    setTimers[#setTimers + 1] = keys[i]
+    setTimers[#setTimers + 1] = held[i]
   else
-    set[#set + 1] = found[i]
-    set[#set + 1] = found[i + 1]
+    removedTimers[#removedTimers + 1] = keys[i]
+  end
+  if value == '' and not held[i] then
+    removed[#removed + 1] = keys[i]
+  else
+    set[#set + 1] = keys[i]
+    set[#set + 1] = value
   end
 end
 records = records + onMany('HSET', KEYS[4], set) - onMany('HDEL', KEYS[4], removed)
-
-if tonumber(ARGV[7]) > 0 or timers > 0 then
-  local with, without = {}, {}
-  for first = 1, #keys, CHUNK do
-    local last = math.min(first + CHUNK - 1, #keys)
-    local held = redis.call('HMGET', KEYS[3], unpack(keys, first, last))
-    for i = first, last do
-      local bytes = held[i - first + 1]
-      if bytes then
-        with[#with + 1] = keys[i]
-        with[#with + 1] = bytes
-      else
-        without[#without + 1] = keys[i]
-      end
-    end
-  end
-  timers = timers + onMany('HSET', KEYS[5], with) - onMany('HDEL', KEYS[5], without)
+if timed or timers > 0 then
+  timers = timers + onMany('HSET', KEYS[5], setTimers) - onMany('HDEL', KEYS[5], removedTimers)
 end
 
 if page[1] == '0' then
