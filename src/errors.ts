@@ -255,6 +255,18 @@ export const ERROR_CODES = {
     retriable: false,
     remedy: 'Install the optional package that the message names.',
   },
+  MILLRACE_FILE_STORAGE: {
+    fault: 'external',
+    retriable: true,
+    remedy:
+      "Check that the file sink's folder exists on every worker, is one file system, is writable and has room.",
+  },
+  MILLRACE_FILE_LOST: {
+    fault: 'external',
+    retriable: false,
+    remedy:
+      "Output of a completed checkpoint is missing or damaged; bring the file back, or set the file sink's onLostFile to 'accept' to go on without it.",
+  },
   MILLRACE_SCHEMA_REGISTRY_UNREACHABLE: {
     fault: 'external',
     retriable: true,

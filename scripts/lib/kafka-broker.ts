@@ -29,7 +29,7 @@ const LOGGING = [
 ]
 /** Java's options for `quickStart`. */
 const QUICK_START = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC']
-const START_TIMEOUT_MS = 90_000
+const START_TIMEOUT_MS = 180_000
 const STOP_TIMEOUT_MS = 8_000
 
 export interface KafkaOptions {
@@ -325,11 +325,10 @@ class BrokerProcess implements RunningBroker {
     const deadline = Date.now() + START_TIMEOUT_MS
     while (!readFileSync(log, 'utf8').includes('Kafka Server started')) {
       if (failure !== undefined || Date.now() > deadline) {
+        const reason = failure ?? `not ready after ${START_TIMEOUT_MS} ms`
         await this.kill('SIGKILL')
         const tail = readFileSync(log, 'utf8').split('\n').slice(-30).join('\n')
-        throw new Error(
-          `Kafka broker ${this.nodeId} did not start (${failure ?? `not ready after ${START_TIMEOUT_MS} ms`}). The end of its log:\n${tail}`,
-        )
+        throw new Error(`Kafka broker ${this.nodeId} did not start (${reason}). The end of its log:\n${tail}`)
       }
       await sleep(50)
     }

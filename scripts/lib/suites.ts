@@ -20,7 +20,12 @@ interface Suite {
   readonly name: string
   /** A command that counts as one check, or paths of jest's project. */
   readonly command?: readonly string[]
-  readonly jest?: { readonly project: 'unit' | 'integration'; readonly paths: readonly string[] }
+  readonly jest?: {
+    readonly project: 'unit' | 'integration'
+    readonly paths: readonly string[]
+    /** Test files with real services at the same time; 1 by default. */
+    readonly workers?: number
+  }
   readonly needsServices: boolean
 }
 
@@ -31,13 +36,19 @@ const SUITES: readonly Suite[] = [
   { name: 'build', command: ['npm', 'run', '-s', 'build'], needsServices: false },
   { name: 'unit', jest: { project: 'unit', paths: [] }, needsServices: false },
   ...optionalScript('simulation', 'test:simulation'),
+  ...optionalScript('mutants', 'test:simulation:mutants'),
   { name: 'contract', jest: { project: 'integration', paths: ['test/contract/'] }, needsServices: true },
   {
     name: 'integration',
     jest: { project: 'integration', paths: ['test/integration/'] },
     needsServices: true,
   },
-  { name: 'fault', jest: { project: 'integration', paths: ['test/fault/'] }, needsServices: true },
+  {
+    name: 'fault',
+    // Much of their time is waiting: for sessions to end, transactions to time out, brokers to come back.
+    jest: { project: 'integration', paths: ['test/fault/'], workers: 2 },
+    needsServices: true,
+  },
   { name: 'package', jest: { project: 'integration', paths: ['test/package/'] }, needsServices: true },
 ]
 
@@ -112,8 +123,9 @@ async function runSuite(suite: Suite, env: Readonly<Record<string, string>>): Pr
 }
 
 function jestCommand(suite: Suite, output: string): string[] {
-  const { project, paths } = suite.jest!
-  const serial = project === 'integration' ? ['--runInBand'] : []
+  const { project, paths, workers = 1 } = suite.jest!
+  const atOnce = workers === 1 ? ['--runInBand'] : [`--maxWorkers=${workers}`]
+  const serial = project === 'integration' ? atOnce : []
   return [
     'jest',
     '--selectProjects',

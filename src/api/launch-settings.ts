@@ -4,6 +4,8 @@
  * runs it, and both must see the same settings. So it holds plain data and plain functions only.
  */
 
+import type { Diagnosis } from '../core/diagnosis.ts'
+
 /** How a job ended, as far as a process cares. */
 export interface JobOutcome {
   readonly jobName: string
@@ -37,6 +39,8 @@ export interface LaunchSettings {
   readonly fromCheckpoint?: string
   /** Must be called for every `execute` and `executeAsync`, before anything is started, in a dry run too. */
   readonly onJobSubmitted?: (jobName: string) => void
+  /** Look at what the job needs, hand over what was found, and start nothing. */
+  readonly onDiagnosed?: (jobName: string, found: readonly Diagnosis[]) => void
   /** Must be called once for every job that was submitted and started, before its promise settles. */
   readonly onJobSettled?: (outcome: JobOutcome) => void
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { nearestName } from '../config/nearest-name.ts'
 import { formatError } from '../core/error-report.ts'
 import { type ArgumentSpec, optionHelp, readArguments, usageError } from './arguments.ts'
-import { type Command, COMMANDS } from './command-table.ts'
+import { COMMANDS, type Command } from './command-table.ts'
 import { exitCodeOf } from './job-watch.ts'
 import type { RunContext } from './run.ts'
 

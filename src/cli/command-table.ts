@@ -27,7 +27,11 @@ function verb(name: JobVerb, doc: string): Command {
 /** Commands by name, in the order in which they are listed. */
 export const COMMANDS: Readonly<Record<string, Command>> = {
   run: { doc: 'Run a job module.', shape: { options: RUN_OPTIONS, operand: 'file' }, run },
-  doctor: { doc: 'Check everything that a job needs, without starting it.', shape: DOCTOR_SHAPE, run: doctor },
+  doctor: {
+    doc: 'Check everything that a job needs, without starting it.',
+    shape: DOCTOR_SHAPE,
+    run: doctor,
+  },
   list: { doc: 'List jobs.', shape: LIST_SHAPE, run: list },
   info: { doc: 'Show what a job does and what it waits for.', shape: INFO_SHAPE, run: info },
   events: { doc: "Show the events of a job's life, or follow them.", shape: EVENTS_SHAPE, run: events },

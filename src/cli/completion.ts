@@ -2,15 +2,17 @@
  * `millrace completion`: what the shells need to complete commands, options and keys of -D. Made from the tables that the commands read
  * their arguments by, so that the two cannot disagree.
  */
-import { OPTION_KEYS } from '../config/option-table.ts'
-import { LOG_LEVELS } from '../runtime/logging.ts'
+import { OPTIONS as CONFIG_OPTIONS, OPTION_KEYS } from '../config/option-table.ts'
 import { type ArgumentSpec, type CommandShape, optionHelp, readArguments, usageError } from './arguments.ts'
 import type { RunContext } from './run.ts'
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const
 export type Shell = (typeof SHELLS)[number]
 
-const OPTIONS = { help: { short: 'h', doc: 'Show this text.' } } as const satisfies Record<string, ArgumentSpec>
+const OPTIONS = { help: { short: 'h', doc: 'Show this text.' } } as const satisfies Record<
+  string,
+  ArgumentSpec
+>
 
 export const COMPLETION_SHAPE: CommandShape = { options: OPTIONS, actions: SHELLS }
 
@@ -59,8 +61,7 @@ export function completionScript(shell: Shell, commands: Completed): string {
     case 'bash':
       return bash(commands)
     case 'zsh':
-      // zsh runs completions of bash; its own would be a second set of rules for the same tables.
-      return `autoload -U +X bashcompinit && bashcompinit\n${bash(commands)}`
+      return zsh(commands)
     case 'fish':
       return fish(commands)
   }
@@ -69,7 +70,7 @@ export function completionScript(shell: Shell, commands: Completed): string {
 /** What may follow an option that takes a value. */
 type Value = { readonly words: readonly string[] } | 'file' | 'folder' | undefined
 
-function valueOf({ value }: ArgumentSpec): Value {
+function followedBy({ value }: ArgumentSpec): Value {
   switch (value) {
     case 'FILE':
       return 'file'
@@ -77,7 +78,7 @@ function valueOf({ value }: ArgumentSpec): Value {
     case 'PATH':
       return 'folder'
     case 'LEVEL':
-      return { words: LOG_LEVELS }
+      return { words: CONFIG_OPTIONS['log.level'].values }
     case 'key=value':
       return { words: OPTION_KEYS.map((key) => `${key}=`) }
     default:
@@ -90,57 +91,92 @@ function written(name: string, { short }: ArgumentSpec): string[] {
   return [...(short === undefined ? [] : [`-${short}`]), ...(name === short ? [] : [`--${name}`])]
 }
 
-function bash(commands: Completed): string {
-  const names = Object.keys(commands)
-  const cases = Object.entries(commands).map(([name, { shape }]) => {
-    const options = Object.entries(shape.options)
-    const values = options.flatMap(([option, spec]) => {
-      if (spec.value === undefined) return []
-      const pattern = written(option, spec).join('|')
-      const value = valueOf(spec)
-      const reply =
-        value === 'file'
-          ? '_millrace_files -f'
-          : value === 'folder'
-            ? '_millrace_files -d'
-            : value === undefined
-              ? ':'
-              : `_millrace_words '${value.words.join(' ')}'`
-      return [`        ${pattern}) ${reply}; return ;;`]
+/**
+ * The part that bash and zsh share: what is offered for the word $cur behind $prev, the word number $at, as calls of _millrace_words and
+ * _millrace_files.
+ */
+function cases(commands: Completed): string {
+  const call = (value: Value): string =>
+    value === undefined
+      ? ':'
+      : typeof value === 'string'
+        ? `_millrace_files ${value}`
+        : `_millrace_words ${value.words.join(' ')}`
+  return Object.entries(commands)
+    .map(([name, { shape }]) => {
+      const options = Object.entries(shape.options)
+      const values = options.flatMap(([option, spec]) =>
+        spec.value === undefined
+          ? []
+          : [`        ${written(option, spec).join('|')}) ${call(followedBy(spec))}; return ;;`],
+      )
+      const all = options.flatMap(([option, spec]) => written(option, spec)).join(' ')
+      return [
+        `    ${name})`,
+        ...(values.length === 0 ? [] : ['      case "$prev" in', ...values, '      esac']),
+        `      if [[ $cur == -* ]]; then _millrace_words ${all}; return; fi`,
+        ...(shape.actions === undefined
+          ? []
+          : [`      if [[ $at -eq 2 ]]; then _millrace_words ${shape.actions.join(' ')}; return; fi`]),
+        `      ${call(shape.operand)}`,
+        '      ;;',
+      ].join('\n')
     })
-    const words = options.flatMap(([option, spec]) => written(option, spec)).join(' ')
-    const actions = shape.actions === undefined ? '' : shape.actions.join(' ')
-    const operand =
-      shape.operand === undefined ? ':' : `_millrace_files ${shape.operand === 'file' ? '-f' : '-d'}`
-    return `    ${name})
-      case "$prev" in
-${values.join('\n')}${values.length === 0 ? '        --) ;;' : ''}
-      esac
-      if [[ $cur == -* ]]; then _millrace_words '${words}'; return; fi
-      ${actions === '' ? '' : `if [[ $words -eq 2 ]]; then _millrace_words '${actions}'; return; fi\n      `}${operand}
-      ;;`
-  })
+    .join('\n')
+}
+
+function bash(commands: Completed): string {
+  const names = Object.keys(commands).join(' ')
   return `# Completion of millrace for bash. Load it with: source <(millrace completion bash)
-_millrace_words() { COMPREPLY=($(compgen -W "$1" -- "$cur")); }
-_millrace_files() { compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen "$1" -- "$cur")); }
+_millrace_words() { COMPREPLY=($(compgen -W "$*" -- "$cur")); }
+_millrace_files() {
+  compopt -o filenames 2>/dev/null
+  if [[ $1 == folder ]]; then COMPREPLY=($(compgen -d -- "$cur")); else COMPREPLY=($(compgen -f -- "$cur")); fi
+}
+_millrace_choose() {
+  if [[ $at -le 1 ]]; then _millrace_words ${names} help --help --version; return; fi
+  case "$command" in
+    help) _millrace_words ${names} ;;
+${cases(commands)}
+  esac
+}
 _millrace() {
   # The line is cut at blanks only: COMP_WORDS is cut at = and : too.
-  local line=\${COMP_LINE:0:COMP_POINT} cur prev words command all
+  local line=\${COMP_LINE:0:COMP_POINT} cur prev at command all
   read -ra all <<< "$line"
   [[ $line == *[[:space:]] ]] && all+=('')
-  words=$((\${#all[@]} - 1)) cur=\${all[words]} prev=\${all[words - 1]} command=\${all[1]}
+  at=$((\${#all[@]} - 1))
+  cur=\${all[at]} prev=\${all[at - 1]} command=\${all[1]}
   COMPREPLY=()
-  if [[ $words -le 1 ]]; then _millrace_words '${names.join(' ')} help --help --version'; return; fi
-  case "$command" in
-    help) _millrace_words '${names.join(' ')}' ;;
-${cases.join('\n')}
-  esac
-  # What bash replaces begins behind the last = or :.
+  _millrace_choose
+  # What bash replaces begins behind the last =.
   if [[ $cur == *=* ]]; then local cut="\${cur%"\${cur##*=}"}"; COMPREPLY=("\${COMPREPLY[@]#"$cut"}"); fi
-  [[ \${#COMPREPLY[@]} -eq 1 && \${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
+  if [[ \${#COMPREPLY[@]} -eq 1 && \${COMPREPLY[0]} == *= ]]; then compopt -o nospace 2>/dev/null; fi
   return 0
 }
 complete -F _millrace millrace
+`
+}
+
+function zsh(commands: Completed): string {
+  const names = Object.keys(commands).join(' ')
+  return `#compdef millrace
+# Completion of millrace for zsh. Load it with: source <(millrace completion zsh)
+_millrace_words() {
+  local -a open=(\${(M)@:#*=}) whole=(\${@:#*=})
+  (( $#open )) && compadd -S '' -- $open
+  (( $#whole )) && compadd -- $whole
+}
+_millrace_files() { if [[ $1 == folder ]]; then _files -/; else _files; fi }
+_millrace() {
+  local at=$((CURRENT - 1)) cur=\${words[CURRENT]} prev=\${words[CURRENT-1]} command=\${words[2]}
+  if [[ $at -le 1 ]]; then _millrace_words ${names} help --help --version; return; fi
+  case "$command" in
+    help) _millrace_words ${names} ;;
+${cases(commands)}
+  esac
+}
+compdef _millrace millrace
 `
 }
 
@@ -157,7 +193,7 @@ function fish(commands: Completed): string {
   for (const [name, { shape }] of Object.entries(commands)) {
     const where = `-n ${quoted(`__fish_seen_subcommand_from ${name}`)}`
     for (const [option, spec] of Object.entries(shape.options)) {
-      const value = valueOf(spec)
+      const value = followedBy(spec)
       const names = [
         ...(spec.short === undefined ? [] : [`-s ${spec.short}`]),
         ...(option === spec.short ? [] : [`-l ${option}`]),

@@ -46,16 +46,21 @@ export function infoText(info: JobInfo): string {
       ? []
       : [`last failure ${new Date(lastFailure.at).toISOString()}: ${lastFailure.message}`]),
   ]
-  const rows = info.tasks.map(({ name, load, state, operators }) => [
+  const rows = info.tasks.map(({ name, load, state, alignment, operators }) => [
     name,
     String(load.busy),
     String(load.backpressured),
     String(load.idle),
-    [state, ...operators].join('; '),
+    // A job of an earlier version tells less.
+    [state, ...(alignment?.blocked ?? []).map(blockedText), ...operators].join('; '),
   ])
   const page = `${lines.join('\n')}\n\n${textTable(['TASK', 'BUSY ms/s', 'BACKPRESSURED', 'IDLE', 'WAITS FOR'], rows)}`
   if (info.findings.length === 0) return page
   return `${page}\nLook at:\n${info.findings.map((finding) => `  ${finding}\n`).join('')}`
+}
+
+function blockedText({ from, ms }: { readonly from: string; readonly ms: number }): string {
+  return `${from} is blocked for ${duration(ms)}`
 }
 
 /** Whole seconds; below ten, tenths of one. */

@@ -7,7 +7,6 @@ import { withCluster } from '../runtime/deployment.ts'
 import { type ArgumentSpec, type ParsedArguments, usageError } from './arguments.ts'
 import { pairs, type RunContext } from './run.ts'
 
-
 /** Options of every such command. */
 export const KAFKA_OPTIONS = {
   D: {
@@ -33,7 +32,10 @@ export function onlyJobName(command: string, { positionals }: ParsedArguments): 
 }
 
 /** The configuration by the settings that were typed. */
-export function configOf({ options }: Pick<ParsedArguments, 'options'>, context: RunContext): Promise<Config> {
+export function configOf(
+  { options }: Pick<ParsedArguments, 'options'>,
+  context: RunContext,
+): Promise<Config> {
   return loadConfig({
     flags: pairs(options.get('D') ?? []),
     configFile: options.get('config')?.at(-1),

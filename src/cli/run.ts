@@ -134,7 +134,11 @@ function restoreFrom(options: ReadonlyMap<string, readonly string[]>): {
 }
 
 /** Imports the module into this process and keeps watch over it until the process ends. */
-async function loadJob(path: string, watch: JobWatch, obey: (verdict: Verdict) => ExitCode): Promise<void> {
+export async function loadJob(
+  path: string,
+  watch: JobWatch,
+  obey: (verdict: Verdict) => ExitCode,
+): Promise<void> {
   // As under plain node, an error that nobody caught ends the process; only its report is better.
   const uncaught = (error: unknown): never => process.exit(obey(watch.moduleThrew(error)))
   process.on('uncaughtException', uncaught)
@@ -169,7 +173,8 @@ function hasHiddenPlace(error: unknown): boolean {
   return link?.name === 'SyntaxError' && link.frames.length === 0
 }
 
-function jobPath(folder: string, job: string): string {
+/** @throws ConfigError MILLRACE_USAGE if there is no such file */
+export function jobPath(folder: string, job: string): string {
   const path = resolve(folder, job)
   if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true)
     throw usageError(`There is no file ${path}`)

@@ -2,13 +2,7 @@
 
 import { formatDuration } from '../config/values.ts'
 import { endByHand, type InspectedTransaction, inspectTransactions } from '../kafka/transaction-inspector.ts'
-import {
-  type ArgumentSpec,
-  type CommandShape,
-  optionHelp,
-  readArguments,
-  usageError,
-} from './arguments.ts'
+import { type ArgumentSpec, type CommandShape, optionHelp, readArguments, usageError } from './arguments.ts'
 import { ExitCode } from './job-watch.ts'
 import { KAFKA_OPTIONS, textTable, toJson, withKafka } from './kafka-command.ts'
 import type { RunContext } from './run.ts'

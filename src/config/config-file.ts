@@ -91,10 +91,12 @@ export async function parseSettings(
     }
     if (yaml.isSeq(value)) {
       const plain = value.items.every((item) => yaml.isScalar(item) && item.value !== null)
-      if (lenient && !plain) return add(JSON.stringify(value.toJSON()))
-      if (!plain)
-        fail(at, `'${prefix}' is not a list of plain values`)
-      add(value.items.map((item) => (yaml.isScalar(item) ? scalarText(item.value, item.source) : '')))
+      if (!plain && !lenient) fail(at, `'${prefix}' is not a list of plain values`)
+      add(
+        plain
+          ? value.items.map((item) => (yaml.isScalar(item) ? scalarText(item.value, item.source) : ''))
+          : JSON.stringify(value.toJSON()),
+      )
     } else if (yaml.isScalar(value) && value.value !== null) {
       add(scalarText(value.value, value.source))
     } else if (!lenient) {

@@ -152,7 +152,8 @@ function stateBackend(written: readonly Setting[], dir: Setting | undefined): Se
   const as = (setting: Setting, input: string): Setting => ({ ...setting, key: 'state.backend', input })
   if (named !== undefined && backend !== 'hashmap') {
     // The names of Flink before 1.13 hold both.
-    if (backend === 'memory' || backend === 'jobmanager') return as(storage ?? named, word(storage) ?? 'jobmanager')
+    if (backend === 'memory' || backend === 'jobmanager')
+      return as(storage ?? named, word(storage) ?? 'jobmanager')
     return as(named, String(named.input))
   }
   if (storage !== undefined) return as(storage, String(storage.input))

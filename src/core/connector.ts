@@ -157,6 +157,8 @@ export interface SinkWriterContext {
   readonly lease?: unknown
   /** Prepared but undecided committables of this subtask at the restored checkpoint are committed before this is called. */
   readonly restoredCheckpointId: number | undefined
+  /** What the writers of *all* subtasks returned from `snapshotState` at the restored checkpoint; absent if there is nothing. */
+  readonly restoredState?: readonly unknown[] | undefined
   readonly checkpointingEnabled: boolean
   readonly logger: Logger
   readonly metrics: MetricGroup
@@ -179,6 +181,11 @@ export interface SinkWriter<T> {
   write(vector: RecordVector<T>): void | Promise<void>
   /** All that was written so far is with the outside system when this resolves. */
   flush(endOfInput: boolean): void | Promise<void>
+  /**
+   * What a writer needs to go on from checkpoint n; synchronous, after `flush` and `prepareCommit`. Items are structured values that do not
+   * change any more. At a restore every subtask gets those of all, because parallelism may be another: an item must say whose it is.
+   */
+  snapshotState?(checkpointId: number): readonly unknown[]
   close(): void | Promise<void>
   /** What it does or waits for, for people; undefined = nothing to say. */
   describe?(): string | undefined
@@ -189,6 +196,8 @@ export interface SinkWriter<T> {
  */
 export interface TwoPhaseCommittingSink<T, C = unknown> extends Sink<T> {
   readonly twoPhase: true
+  /** True: it has an answer of its own to a job without checkpoints. Otherwise an unbounded one is refused: nothing would ever be committed. */
+  readonly worksWithoutCheckpoints?: boolean | undefined
   createWriter(context: SinkWriterContext): TwoPhaseSinkWriter<T, C>
   createCommitter(context: CommitterContext): Committer<C>
 }
@@ -204,9 +213,10 @@ export interface CommitterContext {
 export interface TwoPhaseSinkWriter<T, C> extends SinkWriter<T> {
   /**
    * Called at barrier n after `flush`, before any record after the barrier. Returns every committable that is prepared and not yet
-   * decided: that of n (none if nothing was written), and those of aborted checkpoints before it.
+   * decided: that of n (none if nothing was written), and those of aborted checkpoints before it. A savepoint may be restored at any later
+   * time: its state should not depend on what this writer will change or remove.
    */
-  prepareCommit(checkpointId: number): readonly C[] | Promise<readonly C[]>
+  prepareCommit(checkpointId: number, savepoint?: boolean): readonly C[] | Promise<readonly C[]>
   /** Checkpoint n is complete: the committer has committed, or is about to commit, everything prepared up to n. */
   notifyCheckpointComplete?(checkpointId: number): void | Promise<void>
   /** Checkpoint n was aborted; what was prepared for it stays prepared and is part of the next `prepareCommit`. */

@@ -8,6 +8,15 @@ export interface LoadRates {
   readonly backpressured: number
 }
 
+/** A checkpoint that waits for barriers at a subtask. */
+export interface AlignmentInfo {
+  readonly checkpoint: number
+  /** Upstream subtasks whose barrier has not come. */
+  readonly missing: readonly string[]
+  /** Upstream subtasks whose records wait meanwhile, with the ms for which they do; none with AT_LEAST_ONCE. */
+  readonly blocked: readonly { readonly from: string; readonly ms: number }[]
+}
+
 /** One subtask. */
 export interface TaskInfo {
   readonly id: string
@@ -18,6 +27,8 @@ export interface TaskInfo {
   readonly state: string
   /** What keeps its watermark where it is; empty when nothing does. */
   readonly watermarkHeldBackBy: readonly string[]
+  /** The checkpoint whose barriers it waits for, if there is one. */
+  readonly alignment: AlignmentInfo | undefined
   /** What its operators say, e.g. which transaction is open. */
   readonly operators: readonly string[]
 }

@@ -63,7 +63,12 @@ export interface TopicDescription {
   readonly internal: boolean
   /** Sorted by partition. */
   readonly partitions: readonly PartitionDescription[]
+  /** What this principal may do with it; only if it was asked for, and if the cluster can tell. */
+  readonly operations?: ReadonlySet<TopicOperation>
 }
+
+/** A right on a topic, as Kafka names it. */
+export type TopicOperation = 'Read' | 'Write' | 'Create' | 'Delete' | 'Alter' | 'Describe' | 'DescribeConfigs'
 
 export interface ClusterDescription {
   readonly clusterId: string
@@ -237,6 +242,12 @@ export interface CallOptions {
   readonly timeoutMs?: number
 }
 
+/** Options of `describeTopics`. */
+export interface DescribeTopicsOptions extends CallOptions {
+  /** Also say what this principal may do with each topic. */
+  readonly operations?: boolean
+}
+
 export interface KafkaCluster {
   /** Resolves once a broker answered. @throws KafkaError MILLRACE_KAFKA_UNREACHABLE, MILLRACE_KAFKA_UNAUTHORIZED, MILLRACE_KAFKA_TOO_OLD. */
   connect(): Promise<void>
@@ -247,7 +258,10 @@ export interface KafkaCluster {
    * Topics as they are now (never from a cache), undefined topics left out. Without names: all topics.
    * @throws KafkaError MILLRACE_KAFKA_UNAUTHORIZED naming the topic.
    */
-  describeTopics(topics?: readonly string[], options?: CallOptions): Promise<readonly TopicDescription[]>
+  describeTopics(
+    topics?: readonly string[],
+    options?: DescribeTopicsOptions,
+  ): Promise<readonly TopicDescription[]>
   /** Leader's node id from the cached metadata; refreshed when unknown or after a leader error. */
   leaderOf(topic: string, partition: number): Promise<number>
   /** Creates topics; those that exist already are left as they are and not an error. Resolves when the leaders are known. */

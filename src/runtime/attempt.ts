@@ -414,6 +414,7 @@ export class Attempt {
       subtask,
       downstreamParallelism: down.parallelism,
       maxParallelism: down.maxParallelism,
+      sender: this.#info(up, up.operators[edge.fromOperator] as ChainedOperator, subtask),
       load,
     })
   }

@@ -47,6 +47,7 @@ import { STATE_CODEC } from '../state/operator-state-codec.ts'
 import { SavepointFolders } from '../state/savepoint-folders.ts'
 import { openSnapshot } from '../state/savepoint-source.ts'
 import { FAULT_POINT_VARIABLE, type FaultHook, faultHook } from './fault-points.ts'
+import { diagnoseJob } from './job-doctor.ts'
 import { JobMaster } from './job-master.ts'
 import { LocalLeadership } from './local-leadership.ts'
 import { openLog } from './logging.ts'
@@ -78,20 +79,29 @@ async function submit(submission: JobSubmission): Promise<JobClient> {
   const { jobName } = submission
   launch.onJobSubmitted?.(jobName)
   process.setSourceMapsEnabled(true)
-  const config = await loadConfig({
-    code: submission.settings.config,
-    flags: launch.flags,
-    configFile: launch.configFile,
-    flinkFile: launch.flinkFile,
-    folder: process.cwd(),
-    environment: process.env,
-  })
+  const readConfig = (): Promise<Config> =>
+    loadConfig({
+      code: submission.settings.config,
+      flags: launch.flags,
+      configFile: launch.configFile,
+      flinkFile: launch.flinkFile,
+      folder: process.cwd(),
+      environment: process.env,
+    })
+  const buildGraph = (from: Config): JobGraph =>
+    buildJobGraph(submission.graph, {
+      jobName,
+      defaultParallelism: slotsOf(from),
+      maxParallelism: from.get('pipeline.max-parallelism'),
+    })
+  if (launch.onDiagnosed !== undefined) {
+    const examined = { jobName, loadConfig: readConfig, buildGraph, withCluster }
+    launch.onDiagnosed(jobName, await diagnoseJob(examined))
+    return dryRunClient(jobName)
+  }
+  const config = await readConfig()
   const settings = jobSettings(config)
-  const graph = buildJobGraph(submission.graph, {
-    jobName,
-    defaultParallelism: slotsOf(config),
-    maxParallelism: config.get('pipeline.max-parallelism'),
-  })
+  const graph = buildGraph(config)
   if (launch.dryRun) {
     process.stdout.write(`${explain(graph)}\n`)
     return dryRunClient(jobName)

@@ -4,7 +4,14 @@
 import { type BarrierAction, BarrierHandler } from '../checkpoint/barrier-handler.ts'
 import type { InFlightWriter } from '../checkpoint/in-flight.ts'
 import type { CheckpointingMode } from '../core/constants.ts'
-import type { CheckpointBarrier, CheckpointKind, StreamElement } from '../core/element.ts'
+import {
+  type CheckpointBarrier,
+  type CheckpointKind,
+  MAX_WATERMARK,
+  MIN_WATERMARK,
+  type StreamElement,
+} from '../core/element.ts'
+import type { AlignmentInfo } from '../core/job-info.ts'
 import type { Clock, TimerHandle, Timers } from '../core/ports.ts'
 import { WatermarkValve } from '../core/time/watermarks.ts'
 import type { ChainDriver } from './chain-driver.ts'
@@ -51,6 +58,8 @@ export class GateInput implements TaskInput {
   #capture: InFlightCapture | undefined
   readonly #ended = new Set<number>()
   #waitingForRoom = false
+  /** Channels that a barrier blocks, and since when. */
+  readonly #blockedSince = new Map<number, number>()
 
   constructor(
     gate: InputGate,
@@ -146,9 +155,11 @@ export class GateInput implements TaskInput {
       switch (action.type) {
         case 'block':
           this.#gate.block(action.channel)
+          this.#blockedSince.set(action.channel, this.#unaligned?.clock.now() ?? 0)
           break
         case 'resume-all':
           this.#gate.resumeAll()
+          this.#blockedSince.clear()
           break
         case 'trigger':
           await this.#obeyer.checkpoint(action.n, action.kind, this.#snapshotOf(action.n))
@@ -231,6 +242,26 @@ export class GateInput implements TaskInput {
     })
   }
 
+  /** An ended channel has the last watermark, whether or not there is event time. */
+  get hasEventTime(): boolean {
+    return this.#gate.channels.some((_channel, index) => {
+      const watermark = this.#valve.channelWatermark(index)
+      return watermark > MIN_WATERMARK && watermark < MAX_WATERMARK
+    })
+  }
+
+  alignment(): AlignmentInfo | undefined {
+    const waiting = this.#handler.collecting
+    if (waiting === undefined) return undefined
+    const from = (index: number): string => (this.#gate.channels[index] as GateChannel).from
+    const now = this.#unaligned?.clock.now() ?? 0
+    return {
+      checkpoint: waiting.n,
+      missing: waiting.missing.map(from),
+      blocked: [...this.#blockedSince].map(([index, since]) => ({ from: from(index), ms: now - since })),
+    }
+  }
+
   /** The upstream subtask of each channel. */
   get channels(): readonly string[] {
     return this.#gate.channels.map(({ from }) => from)
@@ -251,10 +282,9 @@ export class GateInput implements TaskInput {
 
   describe(): string {
     if (this.#waitingForRoom) return 'waiting until an asynchronous function takes records'
-    const waiting = this.#handler.collecting
+    const waiting = this.alignment()
     if (waiting === undefined) return 'waiting for records'
-    const from = waiting.missing.map((index) => (this.#gate.channels[index] as { from: string }).from)
-    return `checkpoint ${waiting.n} waits for the barrier from ${from.join(', ')}`
+    return `checkpoint ${waiting.checkpoint} waits for the barrier from ${waiting.missing.join(', ')}`
   }
 }
 

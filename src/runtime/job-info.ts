@@ -5,6 +5,8 @@ import type { Task } from './task.ts'
 
 /** Ms that a checkpoint may take before it is worth a word. */
 const SLOW_CHECKPOINT_MS = 10_000
+/** Ms that records may wait for the barriers of a checkpoint before it is worth a word. */
+const SLOW_ALIGNMENT_MS = 2_000
 /** Of 1,000 ms. */
 const MOSTLY = 500
 
@@ -14,7 +16,9 @@ export function tasksInfo(tasks: readonly Task[]): TaskInfo[] {
     name: task.name,
     load: task.load.rates(),
     state: task.describe(),
-    watermarkHeldBackBy: task.watermarkHeldBackBy(),
+    // Where no watermarks are made nothing waits for one.
+    watermarkHeldBackBy: task.hasEventTime ? task.watermarkHeldBackBy() : [],
+    alignment: task.alignment(),
     operators: task.describeOperators(),
   }))
 }
@@ -37,6 +41,13 @@ export function findings(tasks: readonly TaskInfo[], pending: readonly PendingIn
       found.push(
         `checkpoint ${n} has been under way for ${Math.round(ms / 1_000)} s; it waits for ${missing.join(', ') || 'its commit point'}`,
       )
+  for (const { name, alignment } of tasks) {
+    const ms = Math.max(0, ...(alignment?.blocked ?? []).map((each) => each.ms))
+    if (alignment === undefined || ms < SLOW_ALIGNMENT_MS) continue
+    found.push(
+      `${name}: checkpoint ${alignment.checkpoint} blocks ${alignment.blocked.map(({ from }) => from).join(', ')} for ${Math.round(ms / 1_000)} s, until the barrier comes from ${alignment.missing.join(', ')}`,
+    )
+  }
   const pressed = tasks.filter(({ load }) => load.backpressured >= MOSTLY)
   if (pressed.length > 0) {
     // Whoever is busy behind those that wait is the one that is too slow.

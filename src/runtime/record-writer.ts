@@ -1,13 +1,27 @@
 /**
- * One edge that leaves a chain: chooses the channel of each record and keeps vectors whole where it can.
+ * One edge that leaves a chain: chooses the channel of each record and keeps vectors whole where it can. rebalance and rescale go round record
+ * by record, as Flink's do: what is behind them may be slow, and must not get a whole vector while others get none.
  * Barriers, watermarks and the like go to every channel.
  */
+import type { SubtaskInfo } from '../core/connector.ts'
 import type { RecordVector, StreamEvent } from '../core/element.ts'
 import { recordVector } from '../core/element.ts'
 import { keyGroupOf, subtaskOfKeyGroup } from '../core/graph/key-groups.ts'
 import type { Partitioner } from '../core/graph/stream-graph.ts'
+import { userError } from '../core/operators/user-error.ts'
 import type { LocalChannel } from './channel.ts'
 import type { TaskLoad } from './task-load.ts'
+
+/** What a writer knows of its edge. */
+export interface RecordWriterOptions {
+  readonly subtask: number
+  readonly downstreamParallelism: number
+  readonly maxParallelism: number
+  /** The operator whose records it sends, for errors of the user's key selector or partitioner. */
+  readonly sender?: SubtaskInfo
+  /** Of the task that sends, to count the time that it waits for room. */
+  readonly load?: TaskLoad
+}
 
 export class RecordWriter {
   readonly #channels: readonly LocalChannel[]
@@ -18,13 +32,7 @@ export class RecordWriter {
   constructor(
     partitioner: Partitioner,
     channels: readonly LocalChannel[],
-    options: {
-      subtask: number
-      downstreamParallelism: number
-      maxParallelism: number
-      /** Of the task that sends, to count the time that it waits for room. */
-      load?: TaskLoad
-    },
+    options: RecordWriterOptions,
   ) {
     this.#channels = channels
     this.#load = options.load
@@ -57,7 +65,7 @@ export class RecordWriter {
 
   #splitter(
     partitioner: Partitioner,
-    options: { subtask: number; downstreamParallelism: number; maxParallelism: number },
+    options: RecordWriterOptions,
   ): ((vector: RecordVector) => void) | undefined {
     const channels = this.#channels
     const n = channels.length
@@ -72,28 +80,30 @@ export class RecordWriter {
         return undefined
       case 'rebalance':
       case 'rescale': {
-        // Whole vectors in turn: the receiver sees the same balance, and nothing is copied.
-        let turn = options.subtask % n
-        return (vector) => {
-          ;(channels[turn] as LocalChannel).push(vector)
-          turn = (turn + 1) % n
+        let next = options.subtask % n
+        const inTurn = (): number => {
+          const turn = next
+          next = turn + 1 === n ? 0 : turn + 1
+          return turn
         }
+        return (vector) => this.#scatter(vector, inTurn)
       }
       case 'hash': {
         const { keyOf } = partitioner
-        const { maxParallelism, downstreamParallelism } = options
-        return (vector) =>
-          this.#scatter(vector, (value) =>
-            subtaskOfKeyGroup(
-              keyGroupOf(keyOf(value), maxParallelism),
-              maxParallelism,
-              downstreamParallelism,
-            ),
-          )
+        const { maxParallelism, downstreamParallelism, sender } = options
+        const owner = (value: unknown): number =>
+          subtaskOfKeyGroup(keyGroupOf(keyOf(value), maxParallelism), maxParallelism, downstreamParallelism)
+        const choice = named(owner, sender, 'The key selector for the output')
+        return (vector) => this.#scatter(vector, choice)
       }
       case 'custom': {
         const { choose, keyOf } = partitioner
-        return (vector) => this.#scatter(vector, (value) => choose(keyOf(value), n))
+        const choice = named(
+          (value) => choose(keyOf(value), n),
+          options.sender,
+          'partitionCustom for the output',
+        )
+        return (vector) => this.#scatter(vector, choice)
       }
     }
   }
@@ -115,6 +125,22 @@ export class RecordWriter {
       const bucket = values[to] as unknown[]
       if (bucket.length > 0)
         (this.#channels[to] as LocalChannel).push(recordVector(bucket, timestamps[to] as number[]))
+    }
+  }
+}
+
+/** The same choice, whose errors tell the sender and the record. */
+function named(
+  choose: (value: unknown) => number,
+  sender: SubtaskInfo | undefined,
+  what: string,
+): (value: unknown) => number {
+  if (sender === undefined) return choose
+  return (value) => {
+    try {
+      return choose(value)
+    } catch (error) {
+      throw userError(error, sender, what, value)
     }
   }
 }

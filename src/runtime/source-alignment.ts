@@ -3,6 +3,7 @@
  * stopped whole, when its slowest split is ahead.
  */
 import type { SourceReader, SourceSplit } from '../core/connector.ts'
+import { MIN_WATERMARK } from '../core/element.ts'
 import type { World } from '../core/ports.ts'
 import type { AlignedMember } from '../core/time/watermark-alignment.ts'
 import { STALL_MS } from '../core/time/watermark-stall.ts'
@@ -85,8 +86,10 @@ export class SourceAlignment {
     )
   }
 
+  /** How far it is ahead of the lowest; 0 while that has no watermark yet. */
   #drift(): number {
     const { watermark, limit, settings } = this.#member
-    return Math.max(0, watermark - (limit - settings.maxDriftMs))
+    const lowest = limit - settings.maxDriftMs
+    return lowest <= MIN_WATERMARK ? 0 : Math.max(0, watermark - lowest)
   }
 }

@@ -200,6 +200,12 @@ export class SourceInput implements TaskInput {
     return this.#watermarker?.holdingBack() ?? []
   }
 
+  get hasEventTime(): boolean {
+    return this.#watermarker !== undefined && !this.#watermarker.silent
+  }
+
+  alignment(): undefined {}
+
   describe(): string {
     if (this.#state === 'ended') return 'the source is read to its end'
     if (this.#state === 'stopped') return 'the source is stopped'

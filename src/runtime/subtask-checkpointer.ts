@@ -113,7 +113,7 @@ export class SubtaskCheckpointer {
     if (this.#aborted.has(n)) return
     fault?.('before-prepare')
     const started = world.clock.now()
-    await chain.prepareSnapshot(n, driver.ended)
+    await chain.prepareSnapshot(n, driver.ended, kind === 'savepoint')
     fault?.('after-prepare')
     // Aborted while output was flushed; what was prepared for it belongs to the next one.
     if (this.#aborted.has(n)) return

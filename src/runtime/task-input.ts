@@ -2,6 +2,8 @@
  * Where a task's elements come from: a source reader, or a gate of channels. `step` handles one element and says what it was.
  */
 
+import type { AlignmentInfo } from '../core/job-info.ts'
+
 /** 'worked': more may follow at once. 'idle': wait for `wake`. */
 export type StepResult = 'worked' | 'idle'
 
@@ -14,6 +16,10 @@ export interface TaskInput {
   close(): Promise<void>
   /** What keeps the watermark where it is: splits or upstream subtasks, for people. */
   watermarkHeldBackBy(): readonly string[]
+  /** False as long as no watermark can have come: then event time stands still because nobody makes any. */
+  readonly hasEventTime: boolean
+  /** The checkpoint that it aligns, if it does. */
+  alignment(): AlignmentInfo | undefined
   /** What it waits for, for people. */
   describe(): string
 }

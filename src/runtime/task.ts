@@ -8,6 +8,7 @@
  * confirmed checkpoints are delivered at once, because a sink may hold the loop until it hears one.
  */
 import type { CheckpointKind } from '../core/element.ts'
+import type { AlignmentInfo } from '../core/job-info.ts'
 import type { OperatorChain } from '../core/operators/operator-chain.ts'
 import type { TimerHandle, World } from '../core/ports.ts'
 import { WATERMARK_INTERVAL_MS } from '../core/time/watermarks.ts'
@@ -162,6 +163,16 @@ export class Task {
   /** What keeps its watermark where it is: splits or upstream subtasks. */
   watermarkHeldBackBy(): readonly string[] {
     return this.#options.input.watermarkHeldBackBy()
+  }
+
+  /** False as long as no watermark can have come to it. */
+  get hasEventTime(): boolean {
+    return this.#options.input.hasEventTime
+  }
+
+  /** The checkpoint that it aligns, if it does. */
+  alignment(): AlignmentInfo | undefined {
+    return this.#options.input.alignment()
   }
 
   /** What its operators have to say of themselves, e.g. which transaction is open. */

@@ -73,6 +73,16 @@ export class RegistryApi {
     }
   }
 
+  /** Epoch ms at the registry, undefined if it does not tell; a request that changes nothing. @throws MillraceError */
+  async time(): Promise<number | undefined> {
+    const answer = await this.#answer('GET', '/schemas/types')
+    // A registry that does not know this path is there all the same.
+    if (answer.status !== 404 && answer.status >= 300)
+      throw this.#refusal(`GET ${this.url}/schemas/types`, answer.status, parsed(answer.text))
+    const time = Date.parse(answer.date ?? '')
+    return Number.isNaN(time) ? undefined : time
+  }
+
   /** The schema of an id. @throws NotRegisteredError, MillraceError */
   schema(id: number): Promise<StoredSchema> {
     return this.#request<StoredSchema>('GET', `/schemas/ids/${id}`)
@@ -107,9 +117,18 @@ export class RegistryApi {
   }
 
   async #once<T>(method: string, path: string, body: unknown): Promise<T> {
+    const { status, text } = await this.#answer(method, path, body)
+    const answer = parsed(text)
+    if (status >= 200 && status < 300 && answer !== undefined) return answer as T
+    throw this.#refusal(`${method} ${this.url}${path}`, status, answer)
+  }
+
+  async #answer(
+    method: string,
+    path: string,
+    body?: unknown,
+  ): Promise<{ readonly status: number; readonly text: string; readonly date: string | null }> {
     const what = `${method} ${this.url}${path}`
-    let status: number
-    let text: string
     try {
       const answer = await fetch(`${this.url}${path}`, {
         method,
@@ -117,8 +136,7 @@ export class RegistryApi {
         body: body === undefined ? null : JSON.stringify(body),
         signal: AbortSignal.timeout(this.#timeoutMs),
       })
-      status = answer.status
-      text = await answer.text()
+      return { status: answer.status, text: await answer.text(), date: answer.headers.get('date') }
     } catch (cause) {
       throw new MillraceError(
         'MILLRACE_SCHEMA_REGISTRY_UNREACHABLE',
@@ -126,9 +144,6 @@ export class RegistryApi {
         { cause, details: { url: this.url } },
       )
     }
-    const answer = parsed(text)
-    if (status >= 200 && status < 300 && answer !== undefined) return answer as T
-    throw this.#refusal(what, status, answer)
   }
 
   #reason(cause: unknown): string {

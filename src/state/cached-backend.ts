@@ -48,6 +48,22 @@ const EVICTED_PART = 0.25
 /** Layers that could not be stored are kept up to this many bytes; beyond, the next checkpoint is a full one. */
 const CARRIED_MAX_BYTES = 64 << 20
 
+/** Writes to a store one after the other: an evicted record and its next change may go to one segment within a moment. */
+class OrderedWrites {
+  readonly #store: ColdStore
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(store: ColdStore) {
+    this.#store = store
+  }
+
+  write(segment: number, rows: readonly ColdRecord[]): Promise<void> {
+    const write = this.#last.then(() => this.#store.write(segment, rows))
+    this.#last = write.catch(() => undefined)
+    return write
+  }
+}
+
 /** Keyed state of one operator subtask behind a cache. `restoreFrom` must be called, and awaited, before anything else. */
 export class CachedKeyedStateBackend
   extends TableBackend<CachedRecord, CachedBackendOptions>
@@ -59,6 +75,7 @@ export class CachedKeyedStateBackend
   #snapshots: CacheSnapshots | undefined
   #evictor: CacheEvictor | undefined
   #store: ColdStore | undefined
+  #writes: OrderedWrites | undefined
   /** The segment that takes writes. */
   #segment = 1
   /** A key without a record may have state in the store. */
@@ -222,6 +239,8 @@ export class CachedKeyedStateBackend
   #begin(store: ColdStore | undefined): void {
     const { range, operatorName, logger, durableAs, localCopy, incremental, cacheMaxBytes } = this.options
     this.#store = store
+    const writes = store === undefined ? undefined : new OrderedWrites(store)
+    this.#writes = writes
     this.#snapshots = new CacheSnapshots({
       durableAs,
       localCopy: localCopy && store !== undefined,
@@ -235,6 +254,8 @@ export class CachedKeyedStateBackend
       codec: this.#codec,
       freezes: this.#freezes,
       chain: this.#chain,
+      write: (segment, rows) => writes!.write(segment, rows),
+      evicted: async () => this.#evictor?.settled(),
       closeSegment: () => this.#closeSegment(),
       emptied: (record) => {
         if (!this.#mayBeCold) this.#remove(record)
@@ -342,9 +363,12 @@ export class CachedKeyedStateBackend
       record.stored = true
       record.writing++
     }
+    const { version } = this.tables
     try {
-      await this.#store!.write(this.#segment, rows)
+      await this.#writes!.write(this.#segment, rows)
     } catch (error) {
+      // They were counted as stored by what was frozen meanwhile.
+      for (const freeze of this.#freezes.inFlight) if (freeze.version > version) freeze.failure ??= { error }
       for (const record of written) {
         record.writing--
         // Changed meanwhile: it is on the list again.

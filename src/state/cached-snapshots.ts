@@ -14,7 +14,7 @@ import { type CacheCodec, LayerWriter } from './cached-codec.ts'
 import type { CacheFreeze, CacheFreezes, FreezeWriter } from './cached-freeze.ts'
 import type { LayerChain } from './cached-layers.ts'
 import { type CachedRecord, type CapturedRow, type RowBytes, weightOf, weightOfBytes } from './cached-record.ts'
-import type { ColdStore } from './cold-store.ts'
+import type { ColdRecord, ColdStore } from './cold-store.ts'
 import type { HeapTables } from './heap-tables.ts'
 import type { ImageState } from './key-group-image.ts'
 
@@ -54,6 +54,10 @@ export interface SnapshotParts extends SnapshotMode {
   readonly freezes: CacheFreezes
   readonly chain: LayerChain
   readonly store: ColdStore | undefined
+  /** Writes to the store after what was written before. */
+  write(segment: number, rows: readonly ColdRecord[]): Promise<void>
+  /** Resolves when records that are being evicted are in the store, or have failed the freezes that need them there. */
+  evicted(): Promise<void>
   /** The segment that takes writes now; closing it begins the next one. */
   closeSegment(): number
   /** A record is as the next snapshot has it, and holds nothing. */
@@ -127,8 +131,11 @@ export class CacheSnapshots implements FreezeWriter {
     if (freeze.released || freeze.mode !== 'undecided') throw this.#failed(freeze, 'it was released before it was written')
     freeze.mode = mode
     if (mode === 'delta') freeze.others = []
-    // Nothing was evicted since the freeze, so the segment holds nothing yet that came later.
-    else if (freeze.segment < 0 && this.#parts.store !== undefined) freeze.segment = this.#parts.closeSegment()
+    // Nothing was evicted since the oldest undecided freeze, so what is closed now holds nothing that came later.
+    else if (this.#parts.store !== undefined)
+      for (const each of this.#parts.freezes.inFlight)
+        if (each.version <= freeze.version && each.segment < 0 && (each === freeze || each.mode === 'undecided'))
+          each.segment = this.#parts.closeSegment()
   }
 
   /** Runs `work` when all earlier freezes are done; afterwards the freeze is done, whatever came of it. */
@@ -182,6 +189,8 @@ export class CacheSnapshots implements FreezeWriter {
   ): Promise<KeyedStateHandle> {
     const { range } = this.#parts
     const size = await this.#writeChanges(freeze, undefined, target.pause)
+    await this.#parts.evicted()
+    this.#checkUsable(freeze)
     return {
       kind: 'external',
       backend,
@@ -267,6 +276,8 @@ export class CacheSnapshots implements FreezeWriter {
   /** What finds the local copy again; undefined if there is none. The checkpoint does not depend on it. */
   async #sealCopy(freeze: CacheFreeze): Promise<SealedState | undefined> {
     if (!this.#parts.localCopy || this.#copyBroken || freeze.segment < 0) return undefined
+    await this.#parts.evicted()
+    this.#checkUsable(freeze)
     try {
       return await this.#seal(freeze)
     } catch (error) {
@@ -395,12 +406,12 @@ export class CacheSnapshots implements FreezeWriter {
   async #flush(freeze: CacheFreeze, batch: Batch): Promise<number> {
     const { rows } = batch
     if (rows.length === 0) return 0
-    const { store, codec, durableAs, emptied } = this.#parts
+    const { codec, durableAs, emptied } = this.#parts
     const size = batch.bytes
     const written = rows.splice(0)
     batch.bytes = 0
     try {
-      await store!.write(
+      await this.#parts.write(
         freeze.segment,
         written.map((row) => codec.coldRecord(row.record, row)),
       )
@@ -465,10 +476,10 @@ export class CacheSnapshots implements FreezeWriter {
 
   /** Writes rows that the store lacks, whole checkpoints only: which list they are on stays as it is. */
   async #fill(freeze: CacheFreeze, rows: readonly CapturedRow[]): Promise<void> {
-    const { store, codec } = this.#parts
+    const { codec } = this.#parts
     for (let at = 0; at < rows.length; at += ROWS_PER_WRITE) {
       const batch = rows.slice(at, at + ROWS_PER_WRITE)
-      await store!.write(
+      await this.#parts.write(
         freeze.segment,
         batch.map((row) => codec.coldRecord(row.record, row)),
       )
@@ -483,6 +494,8 @@ export class CacheSnapshots implements FreezeWriter {
   async #scan(freeze: CacheFreeze, layer: LayerWriter, pause: () => Promise<void>): Promise<void> {
     const { store, range, codec, entriesPerSlice } = this.#parts
     let budget = entriesPerSlice
+    await this.#parts.evicted()
+    this.#checkUsable(freeze)
     for (let keyGroup = range.start; keyGroup <= range.end; keyGroup++) {
       for await (const page of store!.scan(keyGroup, freeze.segment)) {
         for (const row of page) layer.row(keyGroup, codec.keyOf(row.key), row)

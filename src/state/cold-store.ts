@@ -30,7 +30,7 @@ export interface ColdTimers extends ColdKey {
   readonly timers: Uint8Array
 }
 
-/** Records of one operator subtask beyond the heap. All calls but `close` may overlap; those of one segment are made in order. */
+/** Records of one operator subtask beyond the heap. All calls but `close` may overlap, except two of `write`: the cache makes them one after the other. */
 export interface ColdStore {
   /** Values of the keys, in their order, in one round trip; undefined = none. @throws StateLostError if what a checkpoint promised is gone */
   load(keys: readonly ColdKey[]): Promise<(Uint8Array | undefined)[]>

@@ -150,6 +150,7 @@ export class RedisConnection {
       reason = error
     }
     client.on('error', note)
+    // Stays: a client without a listener prints its errors.
     try {
       await this.#answered(
         client.connect().catch((error: unknown) => {
@@ -159,8 +160,6 @@ export class RedisConnection {
       )
     } catch (error) {
       throw reason === undefined ? error : redisFailure(reason, this.name, 'be reached')
-    } finally {
-      client.off('error', note)
     }
   }
 
@@ -194,6 +193,7 @@ async function clientOf(options: RedisConnectionOptions): Promise<() => Client> 
     keepAlive: KEEP_ALIVE_MS,
     connectTimeout: timeoutMs,
     socketTimeout: timeoutMs,
+    maxLoadingRetryTime: LONGEST_RECONNECT_DELAY_MS,
     // A command whose connection broke is the caller's: sent again it might be done twice, or out of order.
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,

@@ -7,15 +7,15 @@ import { MillraceError, StateLostError } from '../errors.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { scriptRefusal } from './redis-failure.ts'
 import { RedisGroup } from './redis-group.ts'
-import type { NamedGroup } from './redis-handle.ts'
+import { EMPTY_GROUP, type NamedGroup } from './redis-handle.ts'
 import { describeDifferences, differences, inspectGroup, type RedisMarker } from './redis-inspection.ts'
 import { RedisGroupKeys, type RedisKeySpace } from './redis-keys.ts'
 import { repeating } from './redis-repeat.ts'
 
 /** Below the number of every segment, those that were there before included. */
 const BELOW_ALL_SEGMENTS = -1
-/** Keys that one command removes at the most. */
-const DROP_KEYS = 100
+/** Segments that one command removes at the most. */
+const DROP_SEGMENTS = 50
 
 /** One attempt as Redis knows it. */
 export class RedisOwner {
@@ -36,10 +36,12 @@ export class RedisOwner {
 
   /**
    * Makes this attempt the owner of a key group, proves that the group holds what the checkpoint names, and removes what dead attempts left.
+   * `named` undefined: the checkpoint has no state in Redis at all (another backend kept it); then nothing that is there is needed.
    * @throws MILLRACE_ATTEMPT_LOST if a newer attempt owns it; StateLostError if something is missing
    */
-  async takeOver(keyGroup: number, named: NamedGroup): Promise<RedisGroup> {
+  async takeOver(keyGroup: number, origin: NamedGroup | undefined): Promise<RedisGroup> {
     const keys = new RedisGroupKeys(this.space, keyGroup)
+    const named = origin ?? EMPTY_GROUP
     const expected = named.base.id !== '' || named.parts.length > 0
     await this.guarded(keyGroup, () =>
       repeating(this.#connection, () =>
@@ -50,8 +52,17 @@ export class RedisOwner {
         ),
       ),
     )
+    if (origin === undefined) {
+      const { marker } = await repeating(this.#connection, () => inspectGroup(this.#connection, keys, []))
+      if (marker !== undefined) await this.#drop(keys, [...marker.segments.keys()], marker.base !== '')
+    }
     const { group, marker } = await this.verified(keys, named)
-    await this.#dropOrphans(group, marker)
+    const kept = new Set(group.parts.map(({ id }) => id))
+    await this.#drop(
+      keys,
+      [...marker.segments.keys()].filter((id) => !kept.has(id)),
+      false,
+    )
     return group
   }
 
@@ -148,28 +159,27 @@ export class RedisOwner {
     return this.#lost(keyGroup, what, keys)
   }
 
-  async #dropOrphans(group: RedisGroup, marker: RedisMarker): Promise<void> {
-    const named = new Set(group.parts.map(({ id }) => id))
-    const orphans = [...marker.segments.keys()].filter((id) => !named.has(id))
-    const { keys } = group
-    for (let at = 0; at < orphans.length; at += DROP_KEYS / 2) {
-      const some = orphans.slice(at, at + DROP_KEYS / 2)
+  async #drop(keys: RedisGroupKeys, segments: readonly string[], withBase: boolean): Promise<void> {
+    if (segments.length === 0 && !withBase) return
+    for (let at = 0; at === 0 || at < segments.length; at += DROP_SEGMENTS) {
+      const some = segments.slice(at, at + DROP_SEGMENTS)
+      const hashes = some.flatMap((id) => [keys.values(id), keys.timers(id)])
       await this.guarded(keys.keyGroup, () =>
         repeating(this.#connection, () =>
           this.#connection.run(
             'drop',
-            [keys.marker, ...some.flatMap((id) => [keys.values(id), keys.timers(id)])],
-            [this.id, ...some],
+            [keys.marker, keys.base, keys.baseTimers, ...hashes],
+            [this.id, withBase ? '1' : '0', ...some],
           ),
         ),
       )
     }
-    if (orphans.length > 0)
-      this.#logger.debug(`removed ${orphans.length} segments of attempts that ended`, {
-        operator: this.space.operator,
-        keyGroup: keys.keyGroup,
-        segments: orphans,
-      })
+    this.#logger.debug('removed state in Redis that no checkpoint names', {
+      operator: this.space.operator,
+      keyGroup: keys.keyGroup,
+      segments,
+      base: withBase,
+    })
   }
 
   #lost(keyGroup: number | undefined, what: string, keys: readonly string[]): StateLostError {

@@ -102,7 +102,8 @@ export class RedisStore implements ColdStore {
     await inWindow(
       numbers,
       async (keyGroup) => {
-        groups.set(keyGroup, await owner.takeOver(keyGroup, own.get(keyGroup) ?? EMPTY_GROUP))
+        const named = options.origins.length === 0 ? undefined : (own.get(keyGroup) ?? EMPTY_GROUP)
+        groups.set(keyGroup, await owner.takeOver(keyGroup, named))
       },
       GROUPS_AT_A_TIME,
     )

@@ -12,11 +12,20 @@ export class SimulatedDirectory {
   readonly #blobs = new MemoryBlobStore()
   readonly #failures: number
   readonly #writeMs: number
+  readonly #onOverwrite: ((name: string) => void) | undefined
 
-  /** `failures`: chance that a write fails; `writeMs`: how long one takes at the most. */
-  constructor(options: { readonly failures: number; readonly writeMs: number }) {
+  /**
+   * `failures`: chance that a write fails; `writeMs`: how long one takes at the most; `onOverwrite` hears of a name that is written again
+   * while it is stored: no two attempts may share a name.
+   */
+  constructor(options: {
+    readonly failures: number
+    readonly writeMs: number
+    readonly onOverwrite?: (name: string) => void
+  }) {
     this.#failures = options.failures
     this.#writeMs = options.writeMs
+    this.#onOverwrite = options.onOverwrite
   }
 
   /** Names of what is stored. */
@@ -30,6 +39,7 @@ export class SimulatedDirectory {
         await timers.sleep(random.integer(0, this.#writeMs))
         if (random.chance(this.#failures))
           throw new MillraceError('MILLRACE_CHECKPOINT_STORAGE', `no space left to write ${name}`)
+        if (this.#blobs.names.includes(name)) this.#onOverwrite?.(name)
         return this.#blobs.put(name, bytes)
       },
       get: async (handle) => {

@@ -220,7 +220,7 @@ function drawMisfortune(random: SeededRandom): Fault[] {
           action: {
             kind: 'slow-disk',
             ms: random.pick([600, 1_200, 4_000]),
-            forMs: random.pick([1_500, 5_000]),
+            forMs: random.pick([1_500, 5_000, 12_000]),
           },
         },
         {

@@ -107,11 +107,27 @@ export class SimulationSupervisor {
     return leader?.status === 'SUSPENDED' && leader.stoppingFor < HASTY_STOP_MS
   }
 
-  /** Cancels the job through the process of its leader; false when that one does not run it now. */
-  cancelBy(leaderIncarnation: string): boolean {
+  /** Cancels the job through every process that takes itself for the leader: one that stood still may, too. */
+  cancel(): void {
     this.#cancelling = true
-    const leader = this.#workers.find(({ incarnation }) => incarnation === leaderIncarnation)
-    return leader?.cancel() ?? false
+    for (const worker of this.#workers) worker.cancel()
+  }
+
+  /** A worker stands still until another one leads, and hears of the cancel as it wakes up. */
+  cancelAsZombie(incarnation: string, ms: number, then: () => void): void {
+    const worker = this.#workers.find((one) => one.incarnation === incarnation && one.alive)
+    if (worker === undefined) {
+      then()
+      return
+    }
+    worker.pause('process')
+    this.#replaceLater(worker)
+    this.#later(ms, () => {
+      worker.resume('process')
+      this.#cancelling = true
+      worker.cancel()
+      then()
+    })
   }
 
   /** kill -9 for everybody. */

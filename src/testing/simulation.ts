@@ -93,7 +93,7 @@ export interface SimulationResult {
 /** Virtual ms that a run may take until the world is calm, and after. */
 const STORMY_MS = 180_000
 const CALM_MS = 600_000
-const MAX_STEPS = 400_000
+const MAX_STEPS = 200_000
 /** Between two closing records. */
 const CLOSING_MS = 1_000
 /** One in so many seeds is strict about rejections that are handled late. */
@@ -180,7 +180,11 @@ export class Simulation {
     this.#disk = new SimulatedDisk(this.#time)
     this.#directory =
       this.#scenario.storage === 'directory'
-        ? new SimulatedDirectory({ failures: noise > 0 ? 0.02 : 0, writeMs: 30 })
+        ? new SimulatedDirectory({
+            failures: noise > 0 ? 0.02 : 0,
+            writeMs: 30,
+            onOverwrite: (name) => this.#violate(`snapshot ${name} was written a second time`),
+          })
         : undefined
     this.#supervisor = new SimulationSupervisor({
       job,
@@ -338,7 +342,15 @@ export class Simulation {
     if (ending === 'fresh-after-crash') {
       this.#supervisor.killAll()
       this.#goOnFresh()
-    } else this.#early = 'cancelling'
+      return
+    }
+    const cancel = (): void => {
+      this.#early = 'cancelling'
+    }
+    const random = this.#random.fork('cancel')
+    if (random.chance(0.4))
+      this.#supervisor.cancelAsZombie(this.#invariants.leader, random.integer(12_500, 16_000), cancel)
+    else cancel()
   }
 
   #goOnFresh(): void {
@@ -466,7 +478,7 @@ export class Simulation {
   #cancelled(): boolean {
     const supervisor = this.#supervisor
     if (this.#invariants.endedAs !== 'CANCELED') {
-      supervisor.cancelBy(this.#invariants.leader)
+      supervisor.cancel()
       if (supervisor.deserted) supervisor.startWorker()
       return false
     }

@@ -251,15 +251,32 @@ class FuzzRun {
     this.step = 'crash and restore'
     for (const flight of [...this.#flights].reverse()) await this.#abort(flight)
     await this.#backend.close()
+    const { model } = this.#completed
+    while (!(await this.#comesBack())) this.step = 'restore again'
+    this.#model = model.copy()
+  }
+
+  /** A backend with the last completed checkpoint. False if reading it failed on cue. */
+  async #comesBack(): Promise<boolean> {
     this.#backend = await this.#newBackend()
-    const { stored, model } = this.#completed
+    const { stored } = this.#completed
+    try {
+      await this.#restore(stored)
+      return true
+    } catch (error) {
+      await this.#backend.close()
+      if (this.#options.failures === undefined) throw error
+      return false
+    }
+  }
+
+  async #restore(stored: Outcome): Promise<void> {
     if ('images' in stored) await restoreImages(this.#backend, stored.images)
     else if ('handle' in stored)
       await (this.#backend as SelfStoringBackend).restoreFrom(
         stored.handle === undefined ? [] : [stored.handle],
         this.#blobs,
       )
-    this.#model = model.copy()
   }
 
   async #timers(): Promise<void> {

@@ -118,6 +118,7 @@ export function layerOf(path: string): Layer | undefined {
     'config.ts': 'config',
     'index.ts': 'index',
     'runtime/deployment.ts': 'deployment',
+    'runtime/job-doctor.ts': 'deployment',
   }
   const named = special[inside]
   if (named !== undefined) return named

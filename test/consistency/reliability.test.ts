@@ -24,7 +24,9 @@ describe('docs/reliability.md', () => {
   })
 
   test('has rows of no suite that is not there', () => {
-    expect([...new Set(rows.map(({ suite }) => suite))].filter((suite) => !SUITES.includes(suite))).toEqual([])
+    expect([...new Set(rows.map(({ suite }) => suite))].filter((suite) => !SUITES.includes(suite))).toEqual(
+      [],
+    )
   })
 
   test('says of everything that was tried that it was exact', () => {
@@ -33,7 +35,8 @@ describe('docs/reliability.md', () => {
   })
 
   test('names only test files that exist', () => {
-    const named = readFileSync(join(ROOT, RELIABILITY_PAGE), 'utf8').match(/test\/[\w/-]+(\.test)?\.ts/g) ?? []
+    const named =
+      readFileSync(join(ROOT, RELIABILITY_PAGE), 'utf8').match(/test\/[\w/-]+(\.test)?\.ts/g) ?? []
     expect(named.length).toBeGreaterThan(0)
     expect(named.filter((path) => !existsSync(join(ROOT, path)))).toEqual([])
   })

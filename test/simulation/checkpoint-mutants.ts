@@ -4,9 +4,10 @@ import type { KeyGroupImage } from '../../src/core/state.ts'
 import { KafkaSourceReader } from '../../src/kafka/kafka-source-reader.ts'
 import { FencedProducer } from '../../src/kafka/topic-log.ts'
 import { CheckpointDriver } from '../../src/runtime/checkpoint-driver.ts'
+import { SubtaskCheckpointer } from '../../src/runtime/subtask-checkpointer.ts'
 import { HeapKeyedStateBackend } from '../../src/state/heap-backend.ts'
 import { SimulatedDirectory } from '../../src/testing/simulated-directory.ts'
-import { type Mutant, replace } from './mutant.ts'
+import { type Mutant, replace, together } from './mutant.ts'
 
 /** Every rule of checkpoints that is broken. */
 export const CHECKPOINT_MUTANTS: readonly Mutant[] = [
@@ -111,32 +112,22 @@ export const CHECKPOINT_MUTANTS: readonly Mutant[] = [
       ),
   },
   {
-    name: 'a channel that ended is waited for',
-    rule: '4.1',
-    apply: () =>
-      replace(
-        BarrierHandler.prototype,
-        'handle',
-        (original) =>
-          function (this: BarrierHandler, event: InputEvent): BarrierAction[] {
-            return event.type === 'channel-ended' ? [] : original.call(this, event)
-          },
-      ),
-  },
-  {
-    name: 'a late acknowledgement counts for the next checkpoint',
+    name: 'a subtask acknowledges what was aborted, and that counts for the next checkpoint',
     rule: '3.3',
     apply: () =>
-      replace(
-        CheckpointDriver.prototype,
-        'acknowledge',
-        (original) =>
-          function (this: CheckpointDriver, n: number, subtask: string, states) {
-            const { inFlight } = this.coordinator
-            const isPending = inFlight.some((pending) => pending.n === n)
-            const next = inFlight.find(({ missing }) => missing.includes(subtask))
-            return original.call(this, isPending ? n : (next?.n ?? n), subtask, states)
-          },
+      together(
+        replace(SubtaskCheckpointer.prototype, 'abort', () => () => undefined),
+        replace(
+          CheckpointDriver.prototype,
+          'acknowledge',
+          (original) =>
+            function (this: CheckpointDriver, n: number, subtask: string, states) {
+              const { inFlight } = this.coordinator
+              const isPending = inFlight.some((pending) => pending.n === n)
+              const next = inFlight.find(({ missing }) => missing.includes(subtask))
+              return original.call(this, isPending ? n : (next?.n ?? n), subtask, states)
+            },
+        ),
       ),
   },
   {

@@ -1,12 +1,8 @@
 /** Mutants of the sinks' transactions: writers, committers and healing. */
 import type { CommitPermit } from '../../src/core/connector.ts'
-import { KafkaError } from '../../src/errors.ts'
-import { heal } from '../../src/kafka/healer.ts'
 import { JobTopics } from '../../src/kafka/job-topics.ts'
 import { identityOf, type KafkaCommittable } from '../../src/kafka/kafka-committable.ts'
 import { KafkaCommitter } from '../../src/kafka/kafka-committer.ts'
-import type { KafkaEnvironment } from '../../src/kafka/kafka-environment.ts'
-import { KafkaSink } from '../../src/kafka/kafka-sink.ts'
 import { KafkaWriter } from '../../src/kafka/kafka-writer.ts'
 import { TransactionSlots } from '../../src/kafka/transaction-slots.ts'
 import { JobTransactions } from '../../src/kafka/transactions.ts'
@@ -129,30 +125,6 @@ export const TRANSACTION_MUTANTS: readonly Mutant[] = [
         (original) =>
           function (this: KafkaCommitter, permit: CommitPermit, committables: readonly KafkaCommittable[]) {
             return original.call(this, { ...permit, confirmed: -1 }, committables)
-          },
-      ),
-  },
-  {
-    name: 'a refused commit is healed though the log says that it was committed',
-    rule: '5.3',
-    apply: () =>
-      replace(
-        KafkaSink.prototype,
-        'createCommitter',
-        (original) =>
-          function (this: { environment: KafkaEnvironment }, context) {
-            const committer = original.call(this, context) as KafkaCommitter
-            const { cluster, healing } = this.environment
-            committer.recover = async (permit, committables) => {
-              for (const committable of committables.filter(({ n }) => n > permit.confirmed))
-                try {
-                  await cluster.endTxn(identityOf(committable), 'commit')
-                } catch (error) {
-                  if (!(error instanceof KafkaError) || error.brokerCode < 0) throw error
-                  await heal(cluster, healing(), context.world, committable)
-                }
-            }
-            return committer
           },
       ),
   },

@@ -148,8 +148,8 @@ export class OperatorChain {
   }
 
   /** At barrier n: every operator emits or flushes what is pending, the head first. */
-  prepareSnapshot(checkpointId: number, endOfInput: boolean): void | Promise<void> {
-    return this.inTurn((operator) => operator.prepareSnapshot?.(checkpointId, endOfInput))
+  prepareSnapshot(checkpointId: number, endOfInput: boolean, savepoint = false): void | Promise<void> {
+    return this.inTurn((operator) => operator.prepareSnapshot?.(checkpointId, endOfInput, savepoint))
   }
 
   /** Synchronous part of snapshot n, by index. */

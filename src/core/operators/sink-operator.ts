@@ -1,7 +1,7 @@
 /**
  * Runs the writer of a sink at the end of a chain.
  *
- *   write* ─► prepareSnapshot(n): flush, then (two-phase) prepareCommit(n) ─► snapshot(n) holds the committables ─► write*
+ *   write* ─► prepareSnapshot(n): flush, then (two-phase) prepareCommit(n) ─► snapshot(n) holds the committables, and the writer's state ─► write*
  */
 import { MillraceError } from '../../errors.ts'
 import {
@@ -16,6 +16,9 @@ import type { Counter } from '../ports.ts'
 import { andThen } from './continuation.ts'
 import { AbstractOperator } from './operator-base.ts'
 import type { OperatorRestore, OperatorSnapshot } from './stream-operator.ts'
+
+/** Name of the operator state that holds the writers' own. */
+const WRITER_STATE = 'writer'
 
 /** What a writer needs beyond the operator's own context. */
 export interface SinkSettings {
@@ -32,6 +35,7 @@ export class SinkOperator extends AbstractOperator {
   private writer: SinkWriter<any> | undefined
   private twoPhase: TwoPhaseSinkWriter<any, unknown> | undefined
   private restoredCheckpointId: number | undefined
+  private restoredState: readonly unknown[] | undefined
   /** Committables of the snapshot that is being taken. */
   private prepared: { readonly checkpointId: number; readonly committables: readonly unknown[] } | undefined
 
@@ -43,6 +47,7 @@ export class SinkOperator extends AbstractOperator {
 
   initializeState(restored: OperatorRestore | undefined): void {
     this.restoredCheckpointId = restored?.checkpointId
+    this.restoredState = restored?.operatorState[WRITER_STATE]
   }
 
   open(): void | Promise<void> {
@@ -61,6 +66,7 @@ export class SinkOperator extends AbstractOperator {
       recordsOut,
       checkpointingEnabled,
       restoredCheckpointId: this.restoredCheckpointId,
+      ...(this.restoredState === undefined ? {} : { restoredState: this.restoredState }),
       logger: world.logger,
       metrics: world.metrics,
       ...(lease === undefined ? {} : { lease }),
@@ -76,22 +82,23 @@ export class SinkOperator extends AbstractOperator {
     return this.openWriter.flush(true)
   }
 
-  prepareSnapshot(checkpointId: number, endOfInput: boolean): void | Promise<void> {
+  prepareSnapshot(checkpointId: number, endOfInput: boolean, savepoint = false): void | Promise<void> {
     this.prepared = undefined
-    return andThen(this.openWriter.flush(endOfInput), () => this.prepare(checkpointId))
+    return andThen(this.openWriter.flush(endOfInput), () => this.prepare(checkpointId, savepoint))
   }
 
-  private prepare(checkpointId: number): void | Promise<void> {
+  private prepare(checkpointId: number, savepoint: boolean): void | Promise<void> {
     if (this.twoPhase === undefined) return
     const keep = (committables: readonly unknown[]): void => {
       this.prepared = { checkpointId, committables }
     }
-    const committables = this.twoPhase.prepareCommit(checkpointId)
+    const committables = this.twoPhase.prepareCommit(checkpointId, savepoint)
     return 'then' in committables ? committables.then(keep) : keep(committables)
   }
 
   snapshot(checkpointId: number): OperatorSnapshot {
-    if (this.twoPhase === undefined) return {}
+    const state = this.writerState(checkpointId)
+    if (this.twoPhase === undefined) return state
     if (this.prepared?.checkpointId !== checkpointId)
       throw new MillraceError(
         'MILLRACE_INTERNAL',
@@ -99,7 +106,14 @@ export class SinkOperator extends AbstractOperator {
       )
     const { committables } = this.prepared
     this.prepared = undefined
-    return { committables }
+    return { ...state, committables }
+  }
+
+  private writerState(checkpointId: number): OperatorSnapshot {
+    const items = this.openWriter.snapshotState?.(checkpointId) ?? []
+    return items.length === 0
+      ? {}
+      : { operatorState: { [WRITER_STATE]: { redistribution: 'union', items } } }
   }
 
   notifyCheckpointComplete(checkpointId: number): void | Promise<void> {

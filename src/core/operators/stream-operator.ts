@@ -87,7 +87,7 @@ export interface StreamOperator {
   /** No more records on input `input` (0 or 1). Runs once per job, also over restarts. */
   endInput?(input: number): void | Promise<void>
   /** At barrier n, in chain order: emit or flush whatever is pending, so that the freeze is exact. */
-  prepareSnapshot?(checkpointId: number, endOfInput: boolean): void | Promise<void>
+  prepareSnapshot?(checkpointId: number, endOfInput: boolean, savepoint?: boolean): void | Promise<void>
   /** Synchronous part of snapshot n, except for keyed state which the runtime freezes itself. Must copy what may change later. */
   snapshot?(checkpointId: number): OperatorSnapshot
   notifyCheckpointComplete?(checkpointId: number): void | Promise<void>

@@ -44,9 +44,12 @@ export class SourceWatermarker<T = unknown> {
   private readonly assign: TimestampAssigner<T> | undefined
   private readonly splits: SplitWatermarks<T>
   private readonly info: SubtaskInfo
+  /** No watermark ever comes before the end of input. */
+  readonly silent: boolean
 
   constructor(settings: EventTimeSettings<T>, info: SubtaskInfo) {
     this.info = info
+    this.silent = settings.silent === true
     this.assign = settings.timestampAssigner
     this.splits = new SplitWatermarks(() => settings.createGenerator(), settings.idleTimeoutMs)
   }

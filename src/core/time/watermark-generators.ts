@@ -31,6 +31,8 @@ export interface EventTimeSettings<T> {
   readonly timestampAssigner: TimestampAssigner<T> | undefined
   /** Silence after which a split no longer counts; undefined = never. */
   readonly idleTimeoutMs: number | undefined
+  /** No watermark ever comes before the end of input, so that nothing waits for one. */
+  readonly silent?: boolean
 }
 
 /** Never emits. */

@@ -26,6 +26,7 @@ interface Settings<T> {
   readonly assign: TimestampAssigner<T> | undefined
   readonly idleTimeoutMs: number | undefined
   readonly alignment: AlignmentSettings | undefined
+  readonly silent: boolean
 }
 
 /** How often a source looks at its alignment group, unless told otherwise. */
@@ -45,7 +46,8 @@ export class WatermarkStrategy<T> implements EventTimeSettings<T> {
 
   /** No watermarks before the end of input. */
   static noWatermarks<T>(): WatermarkStrategy<T> {
-    return WatermarkStrategy.forGenerator<T>(() => new NoWatermarks())
+    const { settings } = WatermarkStrategy.forGenerator<T>(() => new NoWatermarks())
+    return new WatermarkStrategy({ ...settings, silent: true })
   }
 
   /** Records may be up to `maxOutOfOrdernessMs` behind the newest one; what is further behind is late. */
@@ -66,6 +68,7 @@ export class WatermarkStrategy<T> implements EventTimeSettings<T> {
       assign: undefined,
       idleTimeoutMs: undefined,
       alignment: undefined,
+      silent: false,
     })
   }
 
@@ -112,6 +115,9 @@ export class WatermarkStrategy<T> implements EventTimeSettings<T> {
   }
   get alignment(): AlignmentSettings | undefined {
     return this.settings.alignment
+  }
+  get silent(): boolean {
+    return this.settings.silent
   }
 }
 

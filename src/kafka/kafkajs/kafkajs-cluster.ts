@@ -55,7 +55,7 @@ export class KafkajsCluster implements Port.KafkaCluster {
 
   describeTopics(
     topics?: readonly string[],
-    options?: Port.CallOptions,
+    options?: Port.DescribeTopicsOptions,
   ): Promise<readonly Port.TopicDescription[]> {
     return this.#topics.describeTopics(topics, options)
   }

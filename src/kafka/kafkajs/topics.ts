@@ -2,8 +2,10 @@ import type {
   CallOptions,
   ClusterDescription,
   ConfigEntry,
+  DescribeTopicsOptions,
   NewTopic,
   TopicDescription,
+  TopicOperation,
 } from '../kafka-cluster.ts'
 import { KafkaCode } from '../kafka-cluster.ts'
 import type { BrokerAddress } from './broker-connection.ts'
@@ -15,7 +17,7 @@ import { createTopicsV4 } from './requests/create-topics-v4.ts'
 import { deleteTopicsV3 } from './requests/delete-topics-v3.ts'
 import { describeConfigsV2 } from './requests/describe-configs-v2.ts'
 import { listOffsetsV5, TIMESTAMP_LATEST } from './requests/list-offsets-v5.ts'
-import { type MetadataTopic, metadataV12 } from './requests/metadata-v12.ts'
+import { type MetadataTopic, metadataV12, metadataWithOperationsV12 } from './requests/metadata-v12.ts'
 import { isRetriable, type Retry } from './retry.ts'
 import type { Router } from './router.ts'
 
@@ -47,13 +49,20 @@ export class Topics {
 
   describeTopics(
     names: readonly string[] | undefined,
-    options?: CallOptions,
+    options?: DescribeTopicsOptions,
   ): Promise<readonly TopicDescription[]> {
     return this.#retry.run('Metadata', options?.timeoutMs, async () => {
-      const { topics } = await this.#metadata.fetch(names ?? null)
+      const { topics } =
+        options?.operations === true
+          ? await this.#metadata.sendToAny(metadataWithOperationsV12, names ?? null)
+          : await this.#metadata.fetch(names ?? null)
       return topics
         .filter(({ errorCode }) => errorCode !== KafkaCode.UNKNOWN_TOPIC_OR_PARTITION)
-        .map(describe)
+        .map((topic) =>
+          options?.operations === true
+            ? { ...describe(topic), operations: operationsOf(topic.operations) }
+            : describe(topic),
+        )
     })
   }
 
@@ -206,6 +215,21 @@ export class Topics {
       throw error
     }
   }
+}
+
+/** Numbers of Kafka's AclOperation. */
+const OPERATIONS: readonly (readonly [TopicOperation, number])[] = [
+  ['Read', 3],
+  ['Write', 4],
+  ['Create', 5],
+  ['Delete', 6],
+  ['Alter', 7],
+  ['Describe', 8],
+  ['DescribeConfigs', 10],
+]
+
+function operationsOf(bits: number): ReadonlySet<TopicOperation> {
+  return new Set(OPERATIONS.filter(([, bit]) => (bits & (1 << bit)) !== 0).map(([name]) => name))
 }
 
 function hasLeaders({ errorCode, partitions }: MetadataTopic): boolean {

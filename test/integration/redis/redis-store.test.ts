@@ -169,7 +169,19 @@ describe('the next attempt', () => {
     await expect(storeOf(state, 2, [old])).rejects.toThrow(
       coded('MILLRACE_STATE_LOST', "operator 'count'", "the base should hold segment '' and holds '1.2.0'"),
     )
-    await expect(storeOf(state, 3, [])).rejects.toThrow(coded('MILLRACE_STATE_LOST', '1.2.0'))
+  })
+
+  test('whose checkpoint has nothing in Redis begins empty, whatever is there', async () => {
+    const store = await storeOf(state, 1)
+    await store.write(1, [record('a', '1', 't')])
+    await store.seal(1, 1)
+    await store.fold(1)
+    await store.write(2, [record('b', '2')])
+    await store.seal(2, 2)
+    const next = await storeOf(state, 2, [])
+    expect(await everything(next, 0)).toEqual({})
+    expect(await values(next, ['a', 'b'])).toEqual([null, null])
+    expect(await dataKeys()).toEqual([])
   })
 
   test('may have another parallelism: each key group moves by itself', async () => {

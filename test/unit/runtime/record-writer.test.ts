@@ -70,8 +70,32 @@ describe('one edge that leaves a chain', () => {
 
   test('rebalance goes round, each sender from another one on', () => {
     const { made, taken } = writer({ kind: 'rebalance' }, 3, { subtask: 4 })
-    for (let i = 0; i < 4; i++) made.emit(vectorOf(i))
-    expect(taken().map((vectors) => vectors.map(({ values }) => values[0]))).toEqual([[2], [0, 3], [1]])
+    made.emit(vectorOf(0, 1, 2, 3))
+    made.emit(vectorOf(4))
+    expect(taken().map((vectors) => vectors.flatMap(({ values }) => values))).toEqual([[2], [0, 3], [1, 4]])
+  })
+
+  test('errors of a key selector or a partitioner tell whose records they were, and the record', () => {
+    const info = { jobName: 'j', operatorName: 'map', uid: 'm', subtaskIndex: 0, parallelism: 1, attempt: 1 }
+    const fails = (value: any) => value.nothing.here
+    for (const partitioner of [
+      { kind: 'hash', keyOf: fails },
+      { kind: 'custom', choose: () => 0, keyOf: fails },
+    ] as Partitioner[]) {
+      const made = new RecordWriter(partitioner, [new LocalChannel(), new LocalChannel()], {
+        subtask: 0,
+        downstreamParallelism: 2,
+        maxParallelism: 128,
+        sender: info,
+      })
+      expect(() => made.emit(vectorOf({ id: 7 }))).toThrow(
+        expect.objectContaining({
+          code: 'MILLRACE_USER_FUNCTION',
+          message: expect.stringMatching(/for the output of operator 'map'/),
+          details: expect.objectContaining({ record: '{"id":7}' }),
+        }),
+      )
+    }
   })
 
   test('broadcast sends the same vector to all', () => {

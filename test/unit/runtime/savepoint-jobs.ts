@@ -55,6 +55,8 @@ interface CountJob {
   readonly out: CollectSink<Count>
   readonly brake?: Brake
   readonly parallelism?: number
+  /** How many keys there are; more keys, more bytes. */
+  readonly keys?: number
   readonly uids?: { readonly count?: string }
 }
 
@@ -63,6 +65,7 @@ export function counting({
   out,
   brake,
   parallelism = 1,
+  keys = KEYS,
   uids = {},
 }: CountJob): (env: StreamExecutionEnvironment) => void {
   return (env) => {
@@ -70,7 +73,7 @@ export function counting({
       .fromSequence(1, RECORDS)
       .setParallelism(1)
       .uid('numbers')
-      .keyBy((value) => value % KEYS)
+      .keyBy((value) => value % keys)
       .process(new CountPerKey())
       .uid(uids.count ?? 'count')
       .setParallelism(parallelism)

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { StreamExecutionEnvironment } from 'millrace'
+import type { BlobStore } from '../../../src/checkpoint/checkpoint-storage.ts'
 import { jobSettings } from '../../../src/config/job-settings.ts'
 import { settingsOfCode } from '../../../src/config/setting.ts'
 import { resolveConfig } from '../../../src/config.ts'
@@ -36,6 +37,8 @@ export interface SceneJob {
 export class SavepointScene {
   readonly folder: string
   readonly logged: string[] = []
+  /** Paths of the files that were written into the checkpoint directory. */
+  readonly stored: string[] = []
   readonly #blobs = new MemoryBlobStore()
   readonly store = new MemoryCheckpointStore(this.#blobs)
   readonly #masters: JobMaster[] = []
@@ -69,10 +72,24 @@ export class SavepointScene {
         get: (handle) => directory.get(handle),
         discard: (handle) => directory.discard(handle),
         discardMetadata: (run, n) => directory.discardMetadata(run, n),
-        begin: (run, attempt) => directory.begin(run, attempt),
+        begin: async (run, attempt) => {
+          const own = await directory.begin(run, attempt)
+          return { ...own, blobs: (n) => this.#noting(own.blobs(n)) }
+        },
       },
       folders,
     )
+  }
+
+  #noting(blobs: BlobStore): BlobStore {
+    return {
+      ...blobs,
+      put: async (name, bytes) => {
+        const handle = await blobs.put(name, bytes)
+        if (handle.kind === 'file') this.stored.push(handle.path)
+        return handle
+      },
+    }
   }
 
   async start(job: SceneJob): Promise<JobMaster> {

@@ -1,4 +1,5 @@
 import type { RequestKind } from '../request.ts'
+import type { RequestWriter } from '../request-writer.ts'
 
 export interface MetadataTopic {
   readonly errorCode: number
@@ -6,6 +7,8 @@ export interface MetadataTopic {
   readonly topicId: string
   readonly internal: boolean
   readonly partitions: readonly MetadataPartition[]
+  /** Bit n is set if the principal may do operation n of Kafka's AclOperation; unless it was asked for, only the lowest bit of all. */
+  readonly operations: number
 }
 
 export interface MetadataPartition {
@@ -31,11 +34,7 @@ export const metadataV12: RequestKind<readonly string[] | null, Metadata> = {
   apiKey: 3,
   version: 12,
   flexible: true,
-  encode(out, topics) {
-    if (topics === null) out.uvarint(0)
-    else out.compactArray(topics, (topic) => out.raw(NO_TOPIC_ID).compactString(topic).tags())
-    out.bool(false).bool(false).tags()
-  },
+  encode: (out, topics) => encode(out, topics, false),
   decode(body) {
     body.int32()
     const brokers = body.compactArray(() => {
@@ -60,10 +59,23 @@ export const metadataV12: RequestKind<readonly string[] | null, Metadata> = {
         body.tags()
         return { ...partition, replicas, isr }
       })
-      body.int32()
+      const operations = body.int32()
       body.tags()
-      return { errorCode, topic, topicId, internal, partitions }
+      return { errorCode, topic, topicId, internal, partitions, operations }
     })
     return { brokers, clusterId, controllerId, topics }
   },
+}
+
+/** The same, also asking what this principal may do with each topic. */
+export const metadataWithOperationsV12: RequestKind<readonly string[] | null, Metadata> = {
+  ...metadataV12,
+  encode: (out, topics) => encode(out, topics, true),
+}
+
+function encode(out: RequestWriter, topics: readonly string[] | null, operations: boolean): void {
+  if (topics === null) out.uvarint(0)
+  else out.compactArray(topics, (topic) => out.raw(NO_TOPIC_ID).compactString(topic).tags())
+  // Never create a topic.
+  out.bool(false).bool(operations).tags()
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
-import { IntervalJoin, type IntervalJoined } from '../../../../src/api/interval-join.ts'
 import type { OperatorSpec } from '../../../../src/api/graph-builder.ts'
+import { IntervalJoin, type IntervalJoined } from '../../../../src/api/interval-join.ts'
 import type { OpenStream } from '../../../../src/api/open-stream.ts'
 import { MAX_WATERMARK } from '../../../../src/core/element.ts'
 import { ProcessJoinFunction } from '../../../../src/core/operators/join-context.ts'
@@ -101,10 +101,7 @@ describe('an interval join', () => {
     const lateLeft = new OutputTag<Left>('late-left')
     const lateRight = new OutputTag<Right>('late-right')
     const told = await open(
-      between(-5, 5)
-        .sideOutputLeftLateData(lateLeft)
-        .sideOutputRightLateData(lateRight)
-        .process(new Pairs()),
+      between(-5, 5).sideOutputLeftLateData(lateLeft).sideOutputRightLateData(lateRight).process(new Pairs()),
     )
     await told.processWatermark(10)
     await left(told, 9)
@@ -181,9 +178,7 @@ describe('an interval join', () => {
 
   test('goes to side outputs with the time of the pair', async () => {
     const tag = new OutputTag<number>('sum')
-    const harness = await open(
-      between(-5, 5).process((l, r, context) => context.output(tag, l.l + r.r)),
-    )
+    const harness = await open(between(-5, 5).process((l, r, context) => context.output(tag, l.l + r.r)))
     await left(harness, 10)
     await right(harness, 12)
     expect(harness.sideRecords(tag)).toEqual([{ value: 22, timestamp: 12 }])

@@ -207,9 +207,7 @@ describe('a coGroup', () => {
     await order(harness, '2', 'pot', 1)
     await payment(harness, '3', 7, 1)
     await harness.processWatermark(9)
-    expect(harness.records()).toEqual(
-      ['cup,jug|5', 'pot|', '|7'].map((value) => ({ value, timestamp: 9 })),
-    )
+    expect(harness.records()).toEqual(['cup,jug|5', 'pot|', '|7'].map((value) => ({ value, timestamp: 9 })))
   })
 
   test('takes results through the collector, and objects', async () => {
@@ -232,8 +230,16 @@ describe('a coGroup', () => {
 
 describe('refused when the job is declared:', () => {
   test('a function that is none', () => {
-    expect(() => joined().window(tumbling).apply({} as never)).toThrow(/has no method join/)
-    expect(() => grouped().window(tumbling).apply({} as never)).toThrow(/has no method coGroup/)
+    expect(() =>
+      joined()
+        .window(tumbling)
+        .apply({} as never),
+    ).toThrow(/has no method join/)
+    expect(() =>
+      grouped()
+        .window(tumbling)
+        .apply({} as never),
+    ).toThrow(/has no method coGroup/)
   })
   test('key selectors that are none', () => {
     const streams = new JoinedStreams<Order, Payment, SpecStream>(pair)

@@ -1,0 +1,159 @@
+/**
+ * Folders of state on this machine: `<root>/<job>/<operator uid>-<subtask>/<id>`, one a database. With local recovery they outlive the
+ * process; a checkpoint names the id of the one that it can be recovered from. Others are removed when the next one is made, unless a
+ * process that lives still owns them.
+ */
+import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { encodeJobName } from '../core/job-name.ts'
+import type { Logger } from '../core/ports.ts'
+import { MillraceError } from '../errors.ts'
+
+/** Longest part of a path that is made of a name. */
+const NAME_BYTES = 100
+/** Holds the id of the process that uses the folder. */
+const OWNER_FILE = 'owner'
+/** Its presence says that the folder must not be used again. */
+const DAMAGED_FILE = 'damaged'
+const DATABASE = 'db'
+
+/** Whose folders. */
+export interface LocalFolderOptions {
+  /** Folders that may be used; empty: the system's folder for temporary files. Subtasks are spread over them. */
+  readonly roots: readonly string[]
+  readonly jobName: string
+  readonly uid: string
+  readonly subtask: number
+  readonly logger: Logger
+}
+
+/** One folder. */
+export interface LocalFolder {
+  readonly id: string
+  /** Where its database is, or is to be made. */
+  readonly database: string
+  /** It must never be used again. */
+  markDamaged(): Promise<void>
+  remove(): Promise<void>
+}
+
+/** The folders of one operator subtask. */
+export class LocalFolders {
+  readonly #base: string
+  readonly #logger: Logger
+
+  constructor({ roots, jobName, uid, subtask, logger }: LocalFolderOptions) {
+    const spread = [...uid].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)!) >>> 0, subtask)
+    const root = roots.length === 0 ? join(tmpdir(), 'millrace') : roots[spread % roots.length]!
+    const operator = `${encodeJobName(uid, NAME_BYTES)}-${subtask}`
+    this.#base = join(root, encodeJobName(jobName, NAME_BYTES), operator)
+    this.#logger = logger
+  }
+
+  /** A new folder. @throws MILLRACE_LOCAL_STATE naming the place if it cannot be made */
+  async create(id: string): Promise<LocalFolder> {
+    await this.#removeOthers()
+    const folder = this.#folder(id)
+    try {
+      await mkdir(join(this.#base, id), { recursive: true })
+      await this.#own(id)
+    } catch (cause) {
+      throw new MillraceError('MILLRACE_LOCAL_STATE', `The folder ${join(this.#base, id)} cannot be written`, { cause })
+    }
+    return folder
+  }
+
+  /** The folder with that id; undefined, with the reason logged, if it is not there, not free, or known to be damaged. */
+  async find(id: string): Promise<LocalFolder | undefined> {
+    const reason = await this.#reasonAgainst(id)
+    if (reason === undefined) {
+      await this.#own(id)
+      return this.#folder(id)
+    }
+    this.#logger.info(`the state on this machine is not used: ${reason}`)
+    return undefined
+  }
+
+  async #reasonAgainst(id: string): Promise<string | undefined> {
+    const path = join(this.#base, id)
+    // An id comes out of a checkpoint: it must name a folder here and nothing else.
+    if (!/^[\w-]+$/.test(id)) return 'the checkpoint does not name a folder'
+    if (!(await exists(path))) return `${path} is not there`
+    if (await exists(join(path, DAMAGED_FILE))) return `${path} is damaged`
+    const owner = await this.#owner(id)
+    return owner !== undefined && owner !== process.pid && isAlive(owner)
+      ? `${path} is in use by process ${owner}`
+      : undefined
+  }
+
+  /** Removes what no process uses. */
+  async #removeOthers(): Promise<void> {
+    for (const id of await this.#ids()) {
+      const owner = await this.#owner(id)
+      if (owner !== undefined && isAlive(owner)) continue
+      await this.#remove(id)
+    }
+  }
+
+  async #ids(): Promise<string[]> {
+    try {
+      return await readdir(this.#base)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+      throw new MillraceError('MILLRACE_LOCAL_STATE', `The folder ${this.#base} cannot be read`, { cause: error })
+    }
+  }
+
+  async #owner(id: string): Promise<number | undefined> {
+    try {
+      const pid = Number(await readFile(join(this.#base, id, OWNER_FILE), 'utf8'))
+      return Number.isSafeInteger(pid) && pid > 0 ? pid : undefined
+    } catch (error) {
+      this.#logger.debug('a folder of local state has no owner', { error })
+      return undefined
+    }
+  }
+
+  async #own(id: string): Promise<void> {
+    await writeFile(join(this.#base, id, OWNER_FILE), String(process.pid))
+  }
+
+  async #remove(id: string): Promise<void> {
+    try {
+      await rm(join(this.#base, id), { recursive: true, force: true })
+    } catch (error) {
+      this.#logger.warn(`the folder ${join(this.#base, id)} of local state could not be removed`, { error })
+    }
+  }
+
+  #folder(id: string): LocalFolder {
+    const path = join(this.#base, id)
+    return {
+      id,
+      database: join(path, DATABASE),
+      markDamaged: () => writeFile(join(path, DAMAGED_FILE), ''),
+      remove: () => this.#remove(id),
+    }
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(path)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw error
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    // EPERM: it lives, and is somebody else's.
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}

@@ -1,0 +1,271 @@
+import { describe, expect, test } from '@jest/globals'
+import {
+  type Collector,
+  json,
+  type KafkaRecord,
+  KeyedCoProcessFunction,
+  KeyedProcessFunction,
+  kafkaSink,
+  kafkaSource,
+  type RuntimeContext,
+  reinterpretAsKeyedStream,
+  type StreamExecutionEnvironment,
+  string,
+  TumblingEventTimeWindows,
+  type ValueState,
+  ValueStateDescriptor,
+  WatermarkStrategy,
+} from 'millrace'
+import { TestDriver } from 'millrace/testing'
+
+interface Event {
+  readonly k: string
+  readonly id: number
+  readonly ts: number
+}
+
+const strategy = () =>
+  WatermarkStrategy.forMonotonousTimestamps<Event>().withTimestampAssigner((event) => event.ts)
+
+function eventsOf(env: StreamExecutionEnvironment, topic: string, how = strategy()) {
+  return env
+    .fromSource(kafkaSource<Event>({ topics: [topic], groupId: `g-${topic}`, value: json() }), how, topic)
+    .uid(topic)
+}
+const events = (of: readonly [k: string, id: number, ts: number][]) =>
+  of.map(([k, id, ts]) => ({ key: k, value: { k, id, ts } }))
+
+describe('joins of whole jobs', () => {
+  test('a window join, an interval join and a coGroup are exact over a crash and a rescale', async () => {
+    const job = (env: StreamExecutionEnvironment) => {
+      const left = eventsOf(env, 'left')
+      const right = eventsOf(env, 'right')
+      const window = TumblingEventTimeWindows.of(100)
+      const sinkOf = (kind: string) => kafkaSink<string>({ topic: kind, value: string() })
+      left
+        .join(right)
+        .where((l) => l.k)
+        .equalTo((r) => r.k)
+        .window(window)
+        .apply((l, r) => `${l.id}+${r.id}`)
+        .uid('join')
+        .sinkTo(sinkOf('joined'))
+        .uid('joined')
+      left
+        .coGroup(right)
+        .where((l) => l.k)
+        .equalTo((r) => r.k)
+        .window(window)
+        .apply((ls, rs) => [`${ls.length}/${rs.length}`])
+        .uid('group')
+        .sinkTo(sinkOf('grouped'))
+        .uid('grouped')
+      left
+        .keyBy((l) => l.k)
+        .intervalJoin(right.keyBy((r) => r.k))
+        .between(-10, 10)
+        .process<string>((l, r, _context, out) => out.collect(`${l.id}~${r.id}`))
+        .uid('interval')
+        .sinkTo(sinkOf('near'))
+        .uid('near')
+    }
+    const driver = await TestDriver.start(job, {
+      topics: { left: 1, right: 1, joined: 1, grouped: 1, near: 1 },
+      checkpointIntervalMs: 100,
+      parallelism: 1,
+    })
+    await driver.produce(
+      'left',
+      events([
+        ['a', 1, 10],
+        ['b', 2, 20],
+        ['a', 3, 60],
+      ]),
+    )
+    await driver.produce(
+      'right',
+      events([
+        ['a', 11, 15],
+        ['c', 12, 70],
+      ]),
+    )
+    await driver.catchUp()
+    await driver.crash()
+    await driver.restart({ parallelism: 4 })
+    await driver.produce('left', events([['a', 4, 80]]))
+    await driver.produce(
+      'right',
+      events([
+        ['a', 13, 75],
+        ['b', 14, 90],
+      ]),
+    )
+    await driver.catchUp()
+    await driver.crash()
+    await driver.restart({ parallelism: 2 })
+    await driver.produce('left', events([['x', 5, 500]]))
+    await driver.produce('right', events([['x', 15, 500]]))
+    await driver.advance(2_000)
+    await driver.catchUp()
+    const sorted = async (topic: string) => (await driver.committed<string>(topic, string())).sort()
+    expect(await sorted('joined')).toEqual(['1+11', '3+11', '4+11', '1+13', '3+13', '4+13', '2+14'].sort())
+    expect(await sorted('grouped')).toEqual(['0/1', '1/1', '3/2'])
+    expect(await sorted('near')).toEqual(['1~11', '4~13', '5~15'])
+  }, 60_000)
+
+  test('a compacted topic as a table: the latest row of a key, and none after a tombstone', async () => {
+    interface Row {
+      readonly user: string
+      readonly name: string | null
+    }
+    class Enrich extends KeyedCoProcessFunction<string, Event, Row, string> {
+      private name!: ValueState<string>
+      override open(context: RuntimeContext) {
+        this.name = context.getState(new ValueStateDescriptor<string>('name'))
+      }
+      override processElement1(event: Event, _context: this['Context'], out: Collector<string>) {
+        out.collect(`${event.id} ${this.name.value() ?? 'nobody'}`)
+      }
+      override processElement2(row: Row) {
+        if (row.name === null) this.name.clear()
+        else this.name.update(row.name)
+      }
+    }
+    const driver = await TestDriver.start(
+      (env) => {
+        const users = env
+          .fromSource(
+            kafkaSource<Row>({
+              topics: ['users'],
+              groupId: 'g-users',
+              deserializer: ({ key, value }: KafkaRecord) => ({
+                user: string().deserialize(key!),
+                name: value === null ? null : string().deserialize(value),
+              }),
+            }),
+            WatermarkStrategy.noWatermarks<Row>(),
+            'users',
+          )
+          .uid('users')
+        eventsOf(env, 'events')
+          .connect(users)
+          .keyBy(
+            (event) => event.k,
+            (row) => row.user,
+          )
+          .process(new Enrich())
+          .uid('enrich')
+          .sinkTo(kafkaSink<string>({ topic: 'named', value: string() }))
+          .uid('named')
+      },
+      { topics: { users: 1, events: 1, named: 1 }, checkpointIntervalMs: 100 },
+    )
+    const user = (value: string | null) => driver.produce('users', [{ key: 'a', value }], string() as never)
+    await user('Ann')
+    await driver.catchUp()
+    await driver.produce('events', events([['a', 1, 1]]))
+    await driver.catchUp()
+    await user(null)
+    await driver.catchUp()
+    await driver.produce('events', events([['a', 2, 2]]))
+    await driver.catchUp()
+    expect(await driver.committed('named', string())).toEqual(['1 Ann', '2 nobody'])
+  })
+})
+
+describe('sources of one alignment group', () => {
+  test('do not run ahead of the slowest by more than the max drift', async () => {
+    const aligned = () => strategy().withWatermarkAlignment('together', 1_000, 100)
+    const driver = await TestDriver.start(
+      (env) => {
+        eventsOf(env, 'fast', aligned())
+          .union(eventsOf(env, 'slow', aligned()))
+          .map((event) => event.id)
+          .sinkTo(kafkaSink<number>({ topic: 'out', value: json() }))
+          .uid('out')
+      },
+      { topics: { fast: 1, slow: 1, out: 1 }, checkpointIntervalMs: 100_000 },
+    )
+    await driver.produce('slow', events([['s', 0, 1_000]]))
+    await driver.advance(1_000)
+    await driver.produce(
+      'fast',
+      events([
+        ['f', 1, 1_500],
+        ['f', 2, 60_000],
+      ]),
+    )
+    // Before the fast source had a watermark the slow one waited for it.
+    await driver.until(() => driver.metric('alignment_drift_ms') > 50_000, 'the fast source waits')
+    await driver.produce('fast', events([['f', 3, 60_001]]))
+    await driver.advance(5_000)
+    await driver.triggerCheckpoint()
+    expect((await driver.committed<number>('out')).sort()).toEqual([0, 1, 2])
+    await driver.advance(70_000)
+    expect(driver.logs.map(({ message }) => message)).toContainEqual(
+      expect.stringMatching(/source 'fast' \(subtask 1\) has waited for 60 s: .*held back by source 'slow'/),
+    )
+    await driver.produce('slow', events([['s', 4, 59_500]]))
+    await driver.until(() => driver.metric('alignment_paused') === 0, 'the fast source goes on')
+    await driver.catchUp()
+    expect((await driver.committed<number>('out')).sort()).toEqual([0, 1, 2, 3, 4])
+  }, 30_000)
+})
+
+class Count extends KeyedProcessFunction<string, Event, Event> {
+  private count!: ValueState<number>
+  override open(context: RuntimeContext) {
+    this.count = context.getState(new ValueStateDescriptor<number>('count'))
+  }
+  override processElement(event: Event, _context: this['Context'], out: Collector<Event>) {
+    const id = (this.count.value() ?? 0) + 1
+    this.count.update(id)
+    out.collect({ ...event, id })
+  }
+}
+
+describe('reinterpretAsKeyedStream', () => {
+  const keys = Array.from({ length: 20 }, (_, i) => `key-${i}`)
+
+  test('takes what stands behind a keyBy, and its state moves at a rescale', async () => {
+    const driver = await TestDriver.start(
+      (env) => {
+        const counted = eventsOf(env, 'in')
+          .keyBy((event) => event.k)
+          .process(new Count())
+          .uid('first')
+        reinterpretAsKeyedStream(counted, (event) => event.k)
+          .process(new Count())
+          .uid('second')
+          .sinkTo(kafkaSink<Event>({ topic: 'out', value: json() }))
+          .uid('out')
+      },
+      { topics: { in: 3, out: 1 }, checkpointIntervalMs: 100, parallelism: 2 },
+    )
+    for (const parallelism of [3, 1, undefined]) {
+      await driver.produce('in', events(keys.map((key) => [key, 0, 0])))
+      await driver.catchUp()
+      if (parallelism === undefined) break
+      await driver.crash()
+      await driver.restart({ parallelism })
+    }
+    const counts = (await driver.committed<Event>('out')).map(({ k, id }) => `${k}:${id}`)
+    expect(counts.sort()).toEqual(keys.flatMap((key) => [1, 2, 3].map((n) => `${key}:${n}`)).sort())
+  }, 30_000)
+
+  test('refuses a topic that Kafka has partitioned', async () => {
+    const driver = await TestDriver.start(
+      (env) => {
+        reinterpretAsKeyedStream(eventsOf(env, 'in'), (event) => event.k)
+          .process(new Count())
+          .uid('count')
+          .print()
+      },
+      { topics: { in: 4 }, checkpointIntervalMs: 100, parallelism: 4 },
+    )
+    await driver.produce('in', events(keys.map((key) => [key, 0, 0])))
+    await expect(driver.advance(10_000)).rejects.toMatchObject({
+      cause: { code: 'MILLRACE_KEY_NOT_OWNED' },
+    })
+  })
+})
