@@ -169,6 +169,11 @@ export const ERROR_CODES = {
     retriable: true,
     remedy: 'Check that state.checkpoints.dir exists, is writable and has room, on every worker.',
   },
+  MILLRACE_LOCAL_STATE: {
+    fault: 'external',
+    retriable: true,
+    remedy: 'Check that the folders in taskmanager.state.local.root-dirs exist, are writable and have room on this worker.',
+  },
   MILLRACE_CHECKPOINT_FAILED: {
     fault: 'external',
     retriable: true,

@@ -50,6 +50,24 @@ export type { ConfigValue } from './api/settings.ts'
 export type { WindowReduce } from './api/window-specs.ts'
 // Connectors and serdes.
 export { type CollectSink, collectSink } from './connectors/collect-sink.ts'
+export {
+  type BucketContext,
+  type BucketFunction,
+  type DateTimeBucketOptions,
+  dateTimeBucket,
+} from './connectors/file-buckets.ts'
+export type { CsvColumn, CsvOptions } from './connectors/file-csv.ts'
+export type { FileEncoder, FileFormat } from './connectors/file-format.ts'
+export type { JsonLinesOptions } from './connectors/file-json-lines.ts'
+export type { ParquetColumn, ParquetOptions } from './connectors/file-parquet.ts'
+export type { ParquetType } from './connectors/file-parquet-types.ts'
+export {
+  FileSink,
+  type FileSinkOptions,
+  fileFormats,
+  fileSink,
+  type RollingPolicy,
+} from './connectors/file-sink.ts'
 export { type PrintSinkOptions, printSink } from './connectors/print-sink.ts'
 export type {
   CommitPermit,

@@ -167,6 +167,9 @@ async function startLocalRedis(log: (line: string) => void): Promise<Started> {
     '',
     '--appendonly',
     'yes',
+    // Before 7.2 nothing tells when a write was synced, unless every one is.
+    '--appendfsync',
+    'always',
   ]
   const stop = await startProcess('redis-server', [...settings, '--maxmemory-policy', 'noeviction'], folder)
   const started = { address: `redis://127.0.0.1:${port}`, stop }

@@ -5,6 +5,9 @@
  */
 
 import type { Diagnosis } from '../core/diagnosis.ts'
+import type { FailureFacts } from '../core/failure-report.ts'
+
+import type { RestoreChoice } from '../core/job-settings.ts'
 
 /** How a job ended, as far as a process cares. */
 export interface JobOutcome {
@@ -13,6 +16,8 @@ export interface JobOutcome {
   readonly status: 'FINISHED' | 'CANCELED' | 'SUSPENDED' | 'FAILED'
   /** Why it FAILED. */
   readonly error?: unknown
+  /** What is left of it then. */
+  readonly failure?: FailureFacts
 }
 
 /** Settings of one start. */
@@ -67,4 +72,14 @@ export function setLaunchSettings(settings: LaunchSettings): void {
 export function getLaunchSettings(): LaunchSettings {
   // A command of another version may know fewer settings; those keep their defaults.
   return { ...BY_NODE, ...(globalThis as unknown as Slots)[SLOT] }
+}
+
+/** What the run is to begin with. A word that is neither `latest` nor a number is a folder. */
+export function restoreChoice({ fromSavepoint, fromCheckpoint }: LaunchSettings): RestoreChoice | undefined {
+  if (fromSavepoint !== undefined) return { type: 'path', path: fromSavepoint }
+  if (fromCheckpoint === undefined) return undefined
+  if (fromCheckpoint === 'latest') return { type: 'checkpoint', n: 'latest' }
+  return /^\d+$/.test(fromCheckpoint)
+    ? { type: 'checkpoint', n: Number(fromCheckpoint) }
+    : { type: 'path', path: fromCheckpoint }
 }

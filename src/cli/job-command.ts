@@ -114,9 +114,16 @@ export async function jobVerb(name: JobVerb, args: readonly string[], context: R
     return
   }
   const job = onlyJobName(name, parsed)
+  let interrupted = false
+  // A second one ends the process as always.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.once(signal, () => {
+      interrupted = true
+    })
   await withKafka(name, parsed, context, async (cluster, world) => {
     const outcome = await sendCommand(cluster, job, verb.command(parsed), world, {
       by: sender(),
+      interrupted: () => interrupted,
       acceptWithinMs: ACCEPT_WITHIN_MS,
       onAccepted: () => context.stderr.write(`job '${job}' has heard '${name}'\n`),
       onSilence: (ms) =>

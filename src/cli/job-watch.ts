@@ -8,6 +8,7 @@
  * A module may call execute() after it has loaded (from an unawaited main()), so "no job" is only known when nothing is left to run.
  */
 import type { JobOutcome } from '../api/launch-settings.ts'
+import type { FailureFacts } from '../core/failure-report.ts'
 import { type ErrorCode, isMillraceError, MillraceError } from '../errors.ts'
 
 /** Exit codes of the command. */
@@ -43,6 +44,8 @@ export interface Verdict {
   readonly exitCode: ExitCode
   /** To be reported; undefined if there is nothing to say, or it was said before. */
   readonly error: unknown
+  /** The job that FAILED, if it is one, and what is left of it. */
+  readonly failed?: { readonly jobName: string; readonly facts: FailureFacts | undefined }
 }
 
 /** Follows one job module. */
@@ -72,7 +75,11 @@ export class JobWatch {
     if (outcome.status !== 'FAILED') return { exitCode: this.#exitCode(), error: undefined }
     this.#failed = true
     const error = outcome.error ?? new MillraceError('MILLRACE_JOB_FAILED', `Job '${outcome.jobName}' failed`)
-    return { exitCode: exitCodeOf(error), error: this.#firstReport(error) }
+    return {
+      exitCode: exitCodeOf(error),
+      error: this.#firstReport(error),
+      failed: { jobName: outcome.jobName, facts: outcome.failure },
+    }
   }
 
   /** The module's own code ran to its end. */

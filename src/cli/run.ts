@@ -5,8 +5,10 @@ import { pathToFileURL } from 'node:url'
 import { setLaunchSettings } from '../api/launch-settings.ts'
 import { validateSettings } from '../config.ts'
 import { errorChain, formatError } from '../core/error-report.ts'
+import { failureReport } from '../core/failure-report.ts'
 import { type ArgumentSpec, optionHelp, readArguments, usageError } from './arguments.ts'
 import { type ExitCode, JobWatch, type Verdict } from './job-watch.ts'
+import { startCommand } from './start-command.ts'
 
 /** The options of `millrace run`. */
 export const RUN_OPTIONS = {
@@ -78,7 +80,8 @@ export interface RunContext {
  * @throws ConfigError for wrong usage or settings, before the module is loaded.
  */
 export async function run(args: readonly string[], context: RunContext): Promise<void> {
-  const { options, positionals, rest } = readArguments(args, RUN_OPTIONS)
+  const parsed = readArguments(args, RUN_OPTIONS)
+  const { options, positionals, rest } = parsed
   const on = (name: keyof typeof RUN_OPTIONS): boolean => options.has(name)
   if (on('help')) {
     context.stdout.write(runHelp())
@@ -93,8 +96,12 @@ export async function run(args: readonly string[], context: RunContext): Promise
   await validateSettings({ flags, configFile, flinkFile, folder, environment })
 
   const watch = new JobWatch(job, on('dry-run'))
+  const report = ({ error, failed }: Verdict): string =>
+    failed === undefined
+      ? formatError(error)
+      : failureReport(error, failed.jobName, failed.facts, startCommand(parsed, RUN_OPTIONS))
   const obey = (verdict: Verdict): ExitCode => {
-    if (verdict.error !== undefined) context.stderr.write(`${formatError(verdict.error)}\n`)
+    if (verdict.error !== undefined) context.stderr.write(`${report(verdict)}\n`)
     context.setExitCode(verdict.exitCode)
     return verdict.exitCode
   }

@@ -9,8 +9,8 @@ interface Described {
   readonly knownAs?: readonly string[]
   /** Never shown: the whole value, or only the password inside a URL. */
   readonly secret?: 'value' | 'url-password'
-  /** The option has no effect unless the other one has this value; setting it all the same is worth a warning. */
-  readonly appliesWhen?: { readonly key: string; readonly is: string }
+  /** The option has no effect unless the other one has this value, or one of these; setting it all the same is worth a warning. */
+  readonly appliesWhen?: { readonly key: string; readonly is: string | readonly string[] }
   /** Default, written as a person would write it. Without one the option may be undefined. */
   readonly default?: string
 }

@@ -13,10 +13,39 @@ const PARALLELISM_MAX = 32_768
 export const OPTIONS = {
   'state.backend': {
     type: 'enum',
-    values: ['jobmanager', 'filesystem'],
+    values: ['jobmanager', 'filesystem', 'rocksdb', 'redis'],
     default: 'jobmanager',
     knownAs: ['state.backend.type', 'state.checkpoint-storage', 'execution.checkpointing.storage'],
-    doc: 'Where state is kept in checkpoints: `jobmanager` in the checkpoint topic (at most 5 MB a subtask), `filesystem` under `state.checkpoints.dir`.',
+    doc: 'Where keyed state is kept: `jobmanager` on the heap and in the checkpoint topic (at most 5 MB a subtask), `filesystem` on the heap and under `state.checkpoints.dir`, `rocksdb` on the local disk and under `state.checkpoints.dir`, `redis` in Redis.',
+  },
+  'state.backend.incremental': {
+    type: 'boolean',
+    default: 'false',
+    knownAs: ['execution.checkpointing.incremental'],
+    appliesWhen: { key: 'state.backend', is: ['filesystem', 'rocksdb', 'redis'] },
+    doc: 'Checkpoints hold what changed since the last one. With `redis` they always do.',
+  },
+  'state.backend.local-recovery': {
+    type: 'boolean',
+    default: 'false',
+    knownAs: ['execution.state-recovery.from-local', 'state.backend.local-recovery.enabled'],
+    appliesWhen: { key: 'state.backend', is: 'rocksdb' },
+    doc: 'Keep the state on the local disk when the process ends, and go on with it if it is what the checkpoint says. Every changed key is then written to the disk as well at each checkpoint.',
+  },
+  'taskmanager.state.local.root-dirs': {
+    type: 'list',
+    item: /^[^,]+$/,
+    itemText: 'a folder',
+    knownAs: ['state.backend.rocksdb.localdir', 'execution.state-recovery.local-dirs'],
+    appliesWhen: { key: 'state.backend', is: 'rocksdb' },
+    doc: 'Folders on the local disk for state, over which subtasks are spread; without it the folder for temporary files.',
+  },
+  'state.backend.cache.max-bytes': {
+    type: 'size',
+    default: '256 mb',
+    min: '1 mb',
+    appliesWhen: { key: 'state.backend', is: ['rocksdb', 'redis'] },
+    doc: 'Keyed state that each subtask of an operator keeps on the heap, about; the rest is loaded when its keys come.',
   },
   'state.backend.async': {
     type: 'boolean',
@@ -28,13 +57,13 @@ export const OPTIONS = {
     default: '1 kb',
     max: '1 mb',
     knownAs: ['state.storage.fs.memory-threshold', 'execution.checkpointing.data-inline-threshold'],
-    appliesWhen: { key: 'state.backend', is: 'filesystem' },
+    appliesWhen: { key: 'state.backend', is: ['filesystem', 'rocksdb'] },
     doc: 'State smaller than this is kept in the checkpoint metadata instead of a file of its own.',
   },
   'state.checkpoints.dir': {
     type: 'path',
     knownAs: ['execution.checkpointing.dir', 'state.backend.fs.checkpointdir'],
-    appliesWhen: { key: 'state.backend', is: 'filesystem' },
+    appliesWhen: { key: 'state.backend', is: ['filesystem', 'rocksdb'] },
     doc: 'Folder of the checkpoints; every worker must reach it under this name.',
   },
   'state.checkpoints.num-retained': {

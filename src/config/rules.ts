@@ -89,11 +89,34 @@ function oneCheckpointAtATime(view: RuleView): readonly Finding[] {
 
 function checkpointFolder(view: RuleView): readonly Finding[] {
   const key = 'state.checkpoints.dir'
-  if (view.get('state.backend') !== 'filesystem' || view.get(key) !== undefined) return NOTHING
+  const backend = view.get('state.backend')
+  if ((backend !== 'filesystem' && backend !== 'rocksdb') || view.get(key) !== undefined) return NOTHING
   return error(
     key,
-    `state.backend is filesystem, but ${key} is not set: name a folder that every worker can reach`,
+    `state.backend is ${backend}, but ${key} is not set: name a folder that every worker can reach`,
   )
+}
+
+function redisServer(view: RuleView): readonly Finding[] {
+  const key = 'state.backend.redis.url'
+  if (view.get('state.backend') !== 'redis' || view.get(key) !== undefined) return NOTHING
+  return error(key, `state.backend is redis, but ${key} is not set, and neither is REDIS_URL`)
+}
+
+/** Redis only ever takes what changed. */
+function alwaysIncremental(view: RuleView): readonly Finding[] {
+  const key = 'state.backend.incremental'
+  const setting = view.setting(key)
+  if (view.get('state.backend') !== 'redis' || setting === undefined || !isOperators(setting) || view.get(key))
+    return NOTHING
+  return [
+    {
+      level: 'warning',
+      key,
+      forced: true,
+      message: `${key} is true instead of false: with state.backend redis checkpoints are always incremental`,
+    },
+  ]
 }
 
 function parallelism(view: RuleView): readonly Finding[] {
@@ -160,8 +183,9 @@ function withoutEffect(view: RuleView): readonly Finding[] {
     const { appliesWhen } = specOf(key)
     if (appliesWhen === undefined || setting === undefined || !isOperators(setting)) return []
     const actual = String(view.get(appliesWhen.key as OptionKey))
-    if (actual === appliesWhen.is) return []
-    const message = `${key} (${setting.source}) has no effect: ${appliesWhen.key} is ${actual}, not ${appliesWhen.is}`
+    const wanted = typeof appliesWhen.is === 'string' ? [appliesWhen.is] : appliesWhen.is
+    if (wanted.includes(actual)) return []
+    const message = `${key} (${setting.source}) has no effect: ${appliesWhen.key} is ${actual}, not ${wanted.join(' or ')}`
     return [{ level: 'warning' as const, key, message }]
   })
 }
@@ -172,6 +196,8 @@ const RULES: readonly Rule[] = [
   unalignedMode,
   oneCheckpointAtATime,
   checkpointFolder,
+  redisServer,
+  alwaysIncremental,
   parallelism,
   sasl,
   tls,

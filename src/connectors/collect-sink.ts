@@ -57,6 +57,8 @@ export function collectingSink<T>(options: { readonly room: number }): CollectBu
 export class CollectBuffer<T> implements CollectSink<T> {
   readonly kind = 'collect'
   readonly twoPhase = true
+  /** Values are visible at once then. */
+  readonly worksWithoutCheckpoints = true
   declare readonly __type?: (value: T) => void
   #visible: Visible<T>[] = []
   readonly #prepared = new Map<string, Visible<T>>()

@@ -56,7 +56,11 @@ export function checkFormat(part: { readonly format: unknown }): void {
 }
 
 /** Output that a completed checkpoint promised is not there as it was written. */
-export function lostFile(path: string, why: string, details: Readonly<Record<string, unknown>> = {}): MillraceError {
+export function lostFile(
+  path: string,
+  why: string,
+  details: Readonly<Record<string, unknown>> = {},
+): MillraceError {
   return new MillraceError('MILLRACE_FILE_LOST', `'${path}' ${why}`, { details: { path, ...details } })
 }
 

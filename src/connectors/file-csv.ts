@@ -37,7 +37,7 @@ export function csv<T>(options: CsvOptions<T>): FileFormat<T> {
   const twice = names.find((name, i) => names.indexOf(name) !== i)
   if (twice !== undefined) throw invalid(`two columns are called '${twice}'`)
   const fields = columns.map((column) =>
-    typeof column === 'string' ? (value: T): unknown => value[column] : column.value,
+    typeof column === 'string' ? (value: T): unknown => value[column as keyof T] : column.value,
   )
   const line = (values: readonly unknown[]): string =>
     `${values.map((value) => field(value, delimiter)).join(delimiter)}${lineEnd}`

@@ -23,7 +23,10 @@ export interface StagedBy {
 /** The hidden folder of one sink, relative to its path. */
 export function stagingFolder(jobName: string, uid: string): string {
   // Readable parts alone could be the same for two jobs.
-  const hash = createHash('sha256').update(JSON.stringify([jobName, uid])).digest('hex').slice(0, HASH_LENGTH)
+  const hash = createHash('sha256')
+    .update(JSON.stringify([jobName, uid]))
+    .digest('hex')
+    .slice(0, HASH_LENGTH)
   return join(STAGING_FOLDER, `${readable(jobName)}.${readable(uid)}-${hash}`)
 }
 

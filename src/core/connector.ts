@@ -143,6 +143,8 @@ export interface SourceReader<T, S extends SourceSplit> {
    * this method the whole reader is not polled while its slowest split is ahead.
    */
   pauseOrResumeSplits?(pause: readonly string[], resume: readonly string[]): void
+  /** Where the records lie that the latest `poll` gave of this split, for people: "topic-0, offsets 7 to 9". */
+  describeLastRecords?(splitId: string): string | undefined
   /** Splits whose watermark cannot hold others back: finished ones. */
   finishedSplits?(): readonly string[]
   close(): Promise<void>

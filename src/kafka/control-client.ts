@@ -25,6 +25,8 @@ export interface CommandWait {
   readonly acceptWithinMs: number
   /** Told once when the leader has heard it. */
   readonly onAccepted?: () => void
+  /** True when the sender does not want to wait any longer: what was not heard yet is withdrawn. */
+  readonly interrupted?: () => boolean
   /** Told when the leader is silent for longer than it should, with the ms waited so far. */
   readonly onSilence?: (waitedMs: number) => void
 }
@@ -43,7 +45,8 @@ export async function liveWorkers(cluster: KafkaCluster, jobName: string): Promi
 
 /**
  * Sends a command to the job's leader and resolves with what came of it.
- * @throws MillraceError MILLRACE_NO_SUCH_JOB if no worker of the job is alive, MILLRACE_COMMAND_UNANSWERED if its leader says nothing
+ * @throws MillraceError MILLRACE_NO_SUCH_JOB if no worker of the job is alive, MILLRACE_COMMAND_UNANSWERED if its leader says nothing, or if
+ * the sender was interrupted
  */
 export async function sendCommand(
   cluster: KafkaCluster,
@@ -75,6 +78,10 @@ export async function sendCommand(
       accepted = true
     }
     const now = world.clock.now()
+    if (wait.interrupted?.() === true) {
+      if (!accepted) await writeControlRecords(cluster, topic, [{ kind: 'withdrawn', id }], now)
+      throw interrupted(jobName, command, accepted)
+    }
     if (now < presenceAt) continue
     presenceAt = now + PRESENCE_MS
     const workers = await liveWorkers(cluster, jobName)
@@ -107,6 +114,18 @@ function noSuchJob(jobName: string): MillraceError {
   return new MillraceError(
     'MILLRACE_NO_SUCH_JOB',
     `no worker of a job '${jobName}' is alive; nothing was done`,
+  )
+}
+
+function interrupted(jobName: string, command: JobCommand, accepted: boolean): MillraceError {
+  return new MillraceError(
+    'MILLRACE_COMMAND_UNANSWERED',
+    accepted
+      ? `job '${jobName}' goes on doing '${command.type}'; nobody waits for its answer any more`
+      : `'${command.type}' was withdrawn before job '${jobName}' heard it; nothing was done`,
+    {
+      remedy: accepted ? `See what comes of it: millrace events ${jobName}` : 'Send it again when it suits.',
+    },
   )
 }
 

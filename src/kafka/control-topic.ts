@@ -50,7 +50,7 @@ export class ControlTopic implements JobControl {
   #tail: TopicTail | undefined
   /** Where the topic ended when it was read through for the first time; what is before it waits until then. */
   #caughtUp = false
-  readonly #pending = new Map<string, JobCommand>()
+  readonly #pending = new Map<string, { readonly command: JobCommand; readonly by: string }>()
   readonly #busy = new Set<Promise<void>>()
   #handle: CommandHandler | undefined
   #loop: Promise<void> | undefined
@@ -155,7 +155,7 @@ export class ControlTopic implements JobControl {
   #note(record: ControlRecord | undefined): void {
     switch (record?.kind) {
       case 'command':
-        this.#pending.set(record.id, record.command)
+        this.#pending.set(record.id, { command: record.command, by: record.by })
         this.#options.world.logger.info(`command '${record.command.type}' from ${record.by}`)
         return
       case 'answer':
@@ -170,14 +170,14 @@ export class ControlTopic implements JobControl {
   #obey(): void {
     const handle = this.#handle
     if (handle === undefined) return
-    for (const [id, command] of this.#pending) {
+    for (const [id, { command, by }] of this.#pending) {
       this.#pending.delete(id)
-      const work = this.#do(id, command, handle).finally(() => this.#busy.delete(work))
+      const work = this.#do(id, command, by, handle).finally(() => this.#busy.delete(work))
       this.#busy.add(work)
     }
   }
 
-  async #do(id: string, command: JobCommand, handle: CommandHandler): Promise<void> {
+  async #do(id: string, command: JobCommand, by: string, handle: CommandHandler): Promise<void> {
     this.#answer(id, { type: 'accepted' })
     let answer: CommandAnswer
     try {
@@ -189,6 +189,20 @@ export class ControlTopic implements JobControl {
       answer = { type: 'refused', failure: commandFailure(error) }
     }
     this.#answer(id, answer)
+    // Also for a sender that went away: it is in the events.
+    if (command.type !== 'info') this.#tell(command, by, answer)
+  }
+
+  #tell(command: JobCommand, by: string, answer: CommandAnswer): void {
+    const end = answer.type === 'refused' ? `refused: ${answer.failure.message}` : 'done'
+    const event: JobEvent = {
+      at: this.#options.world.clock.now(),
+      type: 'command',
+      message: `command '${command.type}' from ${by}: ${end}`,
+      details: { ...command, by, ...answer },
+    }
+    if (this.#closed) this.#write([{ kind: 'event', event }])
+    else this.publish(event)
   }
 
   #answer(id: string, answer: CommandAnswer): void {

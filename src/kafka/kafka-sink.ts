@@ -14,6 +14,8 @@ import { KafkaWriter } from './kafka-writer.ts'
 export class KafkaSink<T> extends KafkaBound implements TwoPhaseCommittingSink<T, KafkaCommittable> {
   readonly kind = 'kafka'
   readonly twoPhase = true
+  /** What it needs depends on its guarantee: see preflight.ts. */
+  readonly worksWithoutCheckpoints = true
   readonly options: KafkaSinkOptions<T>
   declare readonly __type?: (value: T) => void
 

@@ -41,6 +41,8 @@ interface OpenSplit extends FetchedSplit {
   readonly reader: RecordBatchReader
   decoding: boolean
   position: bigint
+  /** Where it was before the latest vector. */
+  vectorFrom: bigint
   /** The cursor stands on a record that waits for its schema. */
   held: boolean
   /** Not read for a while: ahead of other sources. */
@@ -110,6 +112,7 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
       reader: new RecordBatchReader(split.topic, split.partition),
       decoding: false,
       position,
+      vectorFrom: position,
       held: false,
       paused: false,
       finished: isSplitFinished(split),
@@ -166,6 +169,7 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
     }
     const values: T[] = []
     const timestamps: number[] = []
+    split.vectorFrom = split.position
     const more = this.#fill(split, values, timestamps)
     split.position = clamped(reader.nextOffset, split.stop)
     if (split.held) split.position = reader.offset()
@@ -417,6 +421,12 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
       if (resume.includes(open.split.id)) open.paused = false
     }
     this.#signal()
+  }
+
+  describeLastRecords(splitId: string): string | undefined {
+    const split = this.#splits.find((each) => each.split.id === splitId)
+    if (split === undefined || split.position <= split.vectorFrom) return undefined
+    return `${splitId}, offsets ${split.vectorFrom} to ${split.position - 1n}`
   }
 
   finishedSplits(): readonly string[] {

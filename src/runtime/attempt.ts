@@ -4,6 +4,7 @@
 import { storesItself } from '../checkpoint/keyed-snapshot.ts'
 import type { SourceReader, SourceSplit, SubtaskInfo } from '../core/connector.ts'
 import type { CheckpointingMode } from '../core/constants.ts'
+import { deadline } from '../core/deadline.ts'
 import {
   buildExecutionGraph,
   downstreamSubtasks,
@@ -91,6 +92,7 @@ export class Attempt {
   readonly #channels = new Map<ExecutionChannel, LocalChannel>()
   readonly #execution: ReturnType<typeof buildExecutionGraph>
   readonly #sources = new Map<string, RunningSource>()
+  readonly #backends: KeyedStateBackend[] = []
   readonly #alignment = new WatermarkAlignment()
 
   constructor(options: AttemptOptions) {
@@ -132,6 +134,20 @@ export class Attempt {
     for (const result of results)
       if (result.status === 'rejected')
         this.#options.world.logger.warn('closing an operator failed', { error: result.reason })
+    await this.#closeBackends()
+  }
+
+  /** Lets go of files and connections of the state. A store that does not answer must not hold up the next attempt. */
+  async #closeBackends(): Promise<void> {
+    const { world } = this.#options
+    const wait = deadline(world.timers, CANCEL_GRACE_MS)
+    const closed = Promise.allSettled(this.#backends.splice(0).map(async (backend) => backend.close()))
+    const results = await Promise.race([closed, wait.expired.then(() => undefined)])
+    wait.cancel()
+    if (results === undefined) world.logger.warn(`closing the state took longer than ${CANCEL_GRACE_MS} ms`)
+    for (const result of results ?? [])
+      if (result.status === 'rejected')
+        world.logger.warn('closing the state of an operator failed', { error: result.reason })
   }
 
   async #task(vertex: JobVertex, subtask: number): Promise<Task> {
@@ -262,6 +278,7 @@ export class Attempt {
       maxParallelism: vertex.maxParallelism,
       info: this.#info(vertex, operator, subtask),
     })
+    this.#backends.push(backend)
     const state = this.#options.restored?.operator(operator.uid)
     if (storesItself(backend)) await backend.restoreFrom(state?.keyed(subtask) ?? [], this.#options.reader)
     else if (state !== undefined) backend.restore(await state.images(subtask))

@@ -1,22 +1,24 @@
 /**
  * The composition root: the only place that picks a Kafka cluster, a state backend and storage, and starts a job. Everything else sees contracts.
  */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { JobClient } from '../api/job-client.ts'
 import type { JobExecutor, JobSubmission } from '../api/job-executor.ts'
 import { dryRunClient, runningClient } from '../api/job-handle.ts'
-import { getLaunchSettings, type LaunchSettings } from '../api/launch-settings.ts'
+import { getLaunchSettings, type LaunchSettings, restoreChoice } from '../api/launch-settings.ts'
 import type { BlobStore } from '../checkpoint/checkpoint-storage.ts'
 import type { CheckpointStore, OutputTransactions } from '../checkpoint/checkpoint-store.ts'
 import type { Leadership } from '../checkpoint/leadership.ts'
 import { jobSettings } from '../config/job-settings.ts'
 import { kafkaConnection } from '../config/kafka-connection.ts'
 import { type Config, loadConfig } from '../config.ts'
-import { formatError } from '../core/error-report.ts'
+import { type FailureFacts, failureReport } from '../core/failure-report.ts'
 import { explain } from '../core/graph/execution-graph.ts'
 import type { JobGraph } from '../core/graph/job-graph.ts'
 import { buildJobGraph } from '../core/graph/job-graph-builder.ts'
 import type { JobControl } from '../core/job-control.ts'
-import type { JobSettings, RestoreChoice, StartOptions } from '../core/job-settings.ts'
+import type { JobSettings, StartOptions } from '../core/job-settings.ts'
 import type { Logger, World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
 import {
@@ -35,19 +37,20 @@ import { KafkajsCluster } from '../kafka/kafkajs/kafkajs-cluster.ts'
 import { startGroupThread } from '../kafka/kafkajs/membership-thread.ts'
 import { checkPrefixHolders } from '../kafka/prefix-holders.ts'
 import { checkSinks, maxTransactionTimeout } from '../kafka/preflight.ts'
-import { workerGroupId } from '../kafka/transactional-id.ts'
+import { jobTopic, workerGroupId } from '../kafka/transactional-id.ts'
 import { JobTransactions } from '../kafka/transactions.ts'
 import { WorkerGroup } from '../kafka/worker-group.ts'
 import { MetricRegistry } from '../metrics/metrics.ts'
-import { HeapKeyedStateBackend } from '../state/heap-backend.ts'
 import { JobDirectory, jobFolder } from '../state/job-directory.ts'
-import { readKept } from '../state/kept-file.ts'
+import { type KeyedBackendSettings, keyedBackends } from '../state/keyed-backends.ts'
 import { MemoryBlobStore } from '../state/memory-blob-store.ts'
 import { STATE_CODEC } from '../state/operator-state-codec.ts'
-import { SavepointFolders } from '../state/savepoint-folders.ts'
+import { RedisState } from '../state/redis-state.ts'
+import { SavepointFolders, withFolders } from '../state/savepoint-folders.ts'
 import { openSnapshot } from '../state/savepoint-source.ts'
 import { FAULT_POINT_VARIABLE, type FaultHook, faultHook } from './fault-points.ts'
 import { diagnoseJob } from './job-doctor.ts'
+import { factsOf, startedByNode } from './job-failure.ts'
 import { JobMaster } from './job-master.ts'
 import { LocalLeadership } from './local-leadership.ts'
 import { openLog } from './logging.ts'
@@ -156,9 +159,15 @@ async function start(
   const world = realWorld(logger, metrics)
   const incarnation = world.random.uuid()
   const fault = faultHook(process.env[FAULT_POINT_VARIABLE], (signal) => process.kill(process.pid, signal))
-  const composition = usesKafka(graph)
-    ? await connectKafka(jobName, graph, config, settings, world, incarnation, fault)
-    : composeLocal(jobName, config, settings, world)
+  const redis = await openRedis(jobName, config, world)
+  const connect = async (): Promise<Composition> =>
+    usesKafka(graph)
+      ? connectKafka(jobName, graph, config, settings, world, incarnation, fault)
+      : composeLocal(jobName, config, settings, world)
+  const composition = await connect().catch(async (error: unknown) => {
+    await redis?.close()
+    throw error
+  })
   const master = createMaster(composition, {
     jobName,
     graph,
@@ -173,6 +182,7 @@ async function start(
       restoreFrom,
     },
     fault,
+    keyedState: keyedStateSettings(config, world, redis),
   })
   const undo = onStopSignal(() => master.stop(), logger)
   const progress = showProgress({
@@ -190,32 +200,40 @@ async function start(
     clock: world.clock,
     timers: world.timers,
   })
+  const failure = (): FailureFacts => factsOf(master.info(), keptIn(jobName, graph, config))
   const ended = master.run().then(async (end) => {
     undo()
     progress.stop()
     await composition.close()
+    await redis?.close()
     if (end.status === 'FAILED') {
       // Under the command line the command prints the report, once.
-      if (!launch.launchedByCli) process.stderr.write(`${formatError(end.error)}\n`)
+      if (!launch.launchedByCli)
+        process.stderr.write(`${failureReport(end.error, jobName, failure(), startedByNode())}\n`)
     } else logger.info(`job '${jobName}' is ${end.status}`)
     launch.onJobSettled?.({
       jobName,
       status: end.status,
       ...(end.error === undefined ? {} : { error: end.error }),
+      ...(end.status === 'FAILED' ? { failure: failure() } : {}),
     })
     return end
   })
   return runningClient({ id: incarnation, name: jobName }, master, ended, world.clock)
 }
 
-/** What the run is to begin with. A word that is neither `latest` nor a number is a folder. */
-function restoreChoice({ fromSavepoint, fromCheckpoint }: LaunchSettings): RestoreChoice | undefined {
-  if (fromSavepoint !== undefined) return { type: 'path', path: fromSavepoint }
-  if (fromCheckpoint === undefined) return undefined
-  if (fromCheckpoint === 'latest') return { type: 'checkpoint', n: 'latest' }
-  return /^\d+$/.test(fromCheckpoint)
-    ? { type: 'checkpoint', n: Number(fromCheckpoint) }
-    : { type: 'path', path: fromCheckpoint }
+/** Where a completed checkpoint of a run lies; nowhere for a job that keeps them in its process. */
+function keptIn(
+  jobName: string,
+  graph: JobGraph,
+  config: Config,
+): (run: string, n: number) => string | undefined {
+  if (!usesKafka(graph)) return () => undefined
+  const root = checkpointRoot(config)
+  return (run, n) =>
+    root === undefined || n === 0
+      ? `topic ${jobTopic(jobName, 'checkpoints')}`
+      : join(root, jobFolder(jobName), run, `chk-${n}`)
 }
 
 function lagOf(metrics: MetricRegistry): bigint {
@@ -250,9 +268,12 @@ export function createMaster(
     readonly world: World
     readonly incarnation: string
     readonly fault: FaultHook | undefined
+    /** Where keyed state is kept; on the heap without it. */
+    readonly keyedState?: KeyedBackendSettings | undefined
   },
 ): JobMaster {
   const { leadership, store, storage, transactions, control } = composition
+  const { keyedState = heapOnly(job.world) } = job
   return new JobMaster({
     ...job,
     leadership,
@@ -260,13 +281,48 @@ export function createMaster(
     storage,
     transactions,
     control,
-    createBackend: ({ range, maxParallelism, info }) =>
-      new HeapKeyedStateBackend({
-        range,
-        maxParallelism,
-        operatorName: info.operatorName,
-        clock: job.world.clock,
-      }),
+    createBackend: keyedBackends(keyedState),
+  })
+}
+
+function heapOnly(world: World): KeyedBackendSettings {
+  return {
+    backend: 'jobmanager',
+    incremental: false,
+    localRecovery: false,
+    localRoots: [],
+    cacheMaxBytes: Number.POSITIVE_INFINITY,
+    world,
+  }
+}
+
+function keyedStateSettings(config: Config, world: World, redis: RedisState | undefined): KeyedBackendSettings {
+  return {
+    backend: config.get('state.backend'),
+    incremental: config.get('state.backend.incremental'),
+    localRecovery: config.get('state.backend.local-recovery'),
+    localRoots: config.get('taskmanager.state.local.root-dirs') ?? [],
+    cacheMaxBytes: config.get('state.backend.cache.max-bytes'),
+    world,
+    redis,
+  }
+}
+
+/** The job's state in Redis, if that is where it is kept. */
+async function openRedis(jobName: string, config: Config, world: World): Promise<RedisState | undefined> {
+  const url = config.get('state.backend.redis.url')
+  if (config.get('state.backend') !== 'redis' || url === undefined) return undefined
+  const ca = config.get('state.backend.redis.ssl.ca')
+  const sentinelPassword = config.get('state.backend.redis.sentinel.password')
+  return RedisState.open({
+    url,
+    timeoutMs: config.get('state.backend.redis.timeout'),
+    persistence: config.get('state.backend.redis.persistence'),
+    replicas: config.get('state.backend.redis.replicas'),
+    ...(ca === undefined ? {} : { ca: await readFile(ca, 'utf8') }),
+    ...(sentinelPassword === undefined ? {} : { sentinelPassword }),
+    job: jobName,
+    logger: world.logger,
   })
 }
 
@@ -409,9 +465,15 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
   }
 }
 
+/** The folder that checkpoints go to; undefined: the job's topic. */
+function checkpointRoot(config: Config): string | undefined {
+  const backend = config.get('state.backend')
+  return backend === 'filesystem' || backend === 'rocksdb' ? config.get('state.checkpoints.dir') : undefined
+}
+
 /** Where snapshots go; `own` is the place that the job has anyway. */
 function storageOf(jobName: string, config: Config, own: BlobStore): StateStorage {
-  const root = config.get('state.backend') === 'filesystem' ? config.get('state.checkpoints.dir') : undefined
+  const root = checkpointRoot(config)
   const job = jobFolder(jobName)
   const memoryThreshold = config.get('state.backend.fs.memory-threshold')
   const folders = new SavepointFolders({ job, root, memoryThreshold })
@@ -425,16 +487,4 @@ function storageOf(jobName: string, config: Config, own: BlobStore): StateStorag
     begin: (run, attempt) => directory.begin(run, attempt),
   }
   return withFolders(storage, folders)
-}
-
-/** The storage, which also reads files that belong to a person, and never deletes them. */
-export function withFolders(storage: StateStorage, folders: SavepointFolders): StateStorage {
-  return {
-    ...storage,
-    folders,
-    get: (handle) => (handle.kind === 'kept' ? readKept(handle) : storage.get(handle)),
-    discard: async (handle) => {
-      if (handle.kind !== 'kept') await storage.discard(handle)
-    },
-  }
 }

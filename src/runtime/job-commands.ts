@@ -1,6 +1,7 @@
 /** What the commands of a job's control topic do to its job master. */
 import type { JobStatus } from '../core/constants.ts'
 import type { CommandHandler, JobCommand } from '../core/job-control.ts'
+import type { JobInfo } from '../core/job-info.ts'
 
 /** A running job, as commands see it. */
 export interface CommandedJob {
@@ -13,8 +14,7 @@ export interface CommandedJob {
   triggerSavepoint(path?: string): Promise<string>
   /** The same; the job has ended then. */
   stopWithSavepoint(path?: string, options?: { readonly drain?: boolean }): Promise<string>
-  /** For people and tools, JSON-safe. */
-  info(): Readonly<Record<string, unknown>>
+  info(): JobInfo
 }
 
 export function jobCommands(job: CommandedJob): CommandHandler {
@@ -29,7 +29,7 @@ export function jobCommands(job: CommandedJob): CommandHandler {
       case 'stop':
         return { path: await job.stopWithSavepoint(command.path, { drain: command.drain }) }
       case 'info':
-        return job.info()
+        return { ...job.info() }
     }
   }
 }

@@ -37,6 +37,7 @@ import { jobFailure } from './job-failure.ts'
 import { JobHistory } from './job-history.ts'
 import { findings, pendingInfo, tasksInfo } from './job-info.ts'
 import { JobState } from './job-state.ts'
+import { checkOutputIsCommitted } from './output-check.ts'
 import { RestartStrategy } from './restart-strategy.ts'
 import { type AttemptEnd, endOf, type JobEnd, type Running, suspend, tearDown } from './running-attempt.ts'
 import { discardEarlierRun, takeSavepoint } from './savepoints.ts'
@@ -63,6 +64,7 @@ export interface JobMasterOptions {
   readonly storage: StateStorage
   readonly transactions: OutputTransactions | undefined
   readonly createBackend: (options: {
+    run: string
     range: KeyGroupRange
     maxParallelism: number
     info: SubtaskInfo
@@ -143,6 +145,7 @@ export class JobMaster {
   async #inOrder(): Promise<JobEnd> {
     let end: JobEnd
     try {
+      checkOutputIsCommitted(this.#options.graph, this.#options.settings)
       end = await this.#attempts()
     } catch (error) {
       end = { status: 'FAILED', error }
@@ -162,13 +165,13 @@ export class JobMaster {
   }
 
   /** For people and tools. */
-  info(): Readonly<Record<string, unknown>> {
+  info(): JobInfo {
     const now = this.#options.world.clock.now()
     const tasks = this.#running?.attempt.tasks ?? []
     const tasksNow = tasksInfo(tasks)
     const pending = this.#running === undefined ? [] : pendingInfo(this.#running.driver, tasks, now)
     const { run, attempt, lastCompleted: last, lastFailure } = this.#history
-    const info: JobInfo = {
+    return {
       job: this.#options.jobName,
       status: this.status,
       run,
@@ -182,7 +185,6 @@ export class JobMaster {
       tasks: tasksNow,
       findings: findings(tasksNow, pending),
     }
-    return { ...info }
   }
 
   /** A last checkpoint, then SUSPENDED: what SIGTERM means. */
@@ -279,11 +281,13 @@ export class JobMaster {
       const decision = this.#restart.failed(error, world.clock.now(), world.random.next())
       if (decision.type === 'fail') {
         const reason = error instanceof Error ? error.message : String(error)
-        await store
-          .writeEnd({ run: this.#history.run, status: 'FAILED', at: world.clock.now(), reason })
-          .catch((cause: unknown) =>
-            world.logger.warn('could not record that the job FAILED', { error: cause }),
-          )
+        // A start that was refused before it had a run must not end the one before it.
+        if (this.#history.run !== '')
+          await store
+            .writeEnd({ run: this.#history.run, status: 'FAILED', at: world.clock.now(), reason })
+            .catch((cause: unknown) =>
+              world.logger.warn('could not record that the job FAILED', { error: cause }),
+            )
         return { status: 'FAILED', error: jobFailure(this.#options.jobName, error, decision.reason) }
       }
       world.logger.error(
@@ -390,7 +394,7 @@ export class JobMaster {
         // The only checkpoint of a job without checkpointing is its end: nothing resumes from its state.
         keepsState: checkpointing.intervalMs !== undefined,
       },
-      createBackend,
+      createBackend: (options) => createBackend({ ...options, run: plan.run }),
       restored,
       reader: storage,
       splits,

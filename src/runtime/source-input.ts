@@ -9,6 +9,7 @@
 
 import type { SourceReader, SourceSplit } from '../core/connector.ts'
 import { MAX_WATERMARK, type RecordVector } from '../core/element.ts'
+import { withPosition } from '../core/operators/user-error.ts'
 import type { World } from '../core/ports.ts'
 import { type SourceWatermarker, WATERMARK_INTERVAL_MS } from '../core/time/watermarks.ts'
 import type { ChainDriver } from './chain-driver.ts'
@@ -113,7 +114,24 @@ export class SourceInput implements TaskInput {
     this.#unblocked()
   }
 
+  /** A failure of a function that is called here is told with the place of its records. */
   #emit(splitId: string, vector: RecordVector): StepResult | Promise<StepResult> {
+    try {
+      const emitted = this.#deliver(splitId, vector)
+      if (typeof emitted === 'string') return emitted
+      return emitted.catch((error: unknown) => {
+        throw this.#placed(error, splitId)
+      })
+    } catch (error) {
+      throw this.#placed(error, splitId)
+    }
+  }
+
+  #placed(error: unknown, splitId: string): unknown {
+    return withPosition(error, this.reader.describeLastRecords?.(splitId))
+  }
+
+  #deliver(splitId: string, vector: RecordVector): StepResult | Promise<StepResult> {
     if (vector.values.length === 0) return 'worked'
     if (this.#watermarker === undefined) {
       const pending = this.#driver.records(0, vector)

@@ -29,8 +29,7 @@ export class Slots {
       this.#first = slot
       return
     }
-    this.#more ??= []
-    while (this.#more.length < state) this.#more.push(undefined)
+    if (this.#more === undefined || this.#more.length < state) this.#more = grown(this.#more, state)
     this.#more[state - 1] = slot
   }
 
@@ -54,6 +53,13 @@ export class Slots {
     this.#first = undefined
     this.#more = undefined
   }
+}
+
+/** The list with exactly `length` places: one that grows by `push` has room for sixteen more, for each of a million keys. */
+function grown(list: readonly unknown[] | undefined, length: number): unknown[] {
+  const longer = new Array<unknown>(length)
+  for (let i = 0; i < length; i++) longer[i] = list?.[i]
+  return longer
 }
 
 /** With fewer keys than this they are in the processor's cache anyway. */

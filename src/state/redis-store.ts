@@ -136,7 +136,7 @@ export class RedisStore implements ColdStore {
           gone = error.key
           throw new MillraceError('MILLRACE_REDIS_UNAVAILABLE', error.message, { cause: error })
         }
-        throw this.#goneError(error)
+        throw await this.#goneError(error)
       }
     })
   }
@@ -293,13 +293,20 @@ export class RedisStore implements ColdStore {
     this.#verified = generation
   }
 
-  #goneError(error: HashGone): MillraceError {
-    for (const { keys, parts, base } of this.#groups.values()) {
-      const isOld =
-        (error.key === keys.base && base.id !== '') ||
-        parts.some((part) => part.segment === RESTORED_SEGMENT && keys.values(part.id) === error.key)
-      if (isOld) return this.#owner.lost(keys.keyGroup, error.message, [error.key])
-    }
-    return this.#owner.forgotten(error.message, error)
+  /** Why a hash that was written is not there: somebody else owns the group and removed it, or it was lost. */
+  async #goneError(error: HashGone): Promise<unknown> {
+    const found = [...this.#groups.values()].find(
+      ({ keys, parts }) => error.key === keys.base || parts.some(({ id }) => keys.values(id) === error.key),
+    )
+    if (found === undefined) return this.#owner.forgotten(error.message, error)
+    const { keys, parts } = found
+    const { marker } = await inspectGroup(this.#connection, keys, [])
+    if (marker !== undefined) this.#owner.checkOwner(keys, marker)
+    const ofCheckpoint = parts.every(
+      (part) => keys.values(part.id) !== error.key || part.segment === RESTORED_SEGMENT,
+    )
+    return ofCheckpoint
+      ? this.#owner.lost(keys.keyGroup, error.message, [error.key])
+      : this.#owner.forgotten(error.message, error)
   }
 }

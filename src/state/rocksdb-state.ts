@@ -89,7 +89,7 @@ async function load(): Promise<typeof RocksDB> {
     return (await import(PACKAGE)).default
   } catch (cause) {
     throw new MillraceError(
-      'MILLRACE_LOCAL_STATE',
+      'MILLRACE_MISSING_PACKAGE',
       `state.backend is rocksdb, and the package ${PACKAGE} cannot be loaded`,
       { cause, remedy: `Install it: npm install ${PACKAGE}. On Linux it also needs the system's libatomic.` },
     )

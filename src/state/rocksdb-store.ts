@@ -122,9 +122,7 @@ export class RocksdbStore implements ColdStore {
       await store.#verify(number, number === seal.segment ? seal : undefined)
     if (marker.folded < seal.segment && !store.#segments.has(seal.segment))
       throw store.#lost(`segment ${seal.segment} is missing`)
-    const batch = store.#db.write({ autoDestroy: true, capacity: 8 })
-    for (const kind of KINDS) batch.tryDeleteRange(...segmentsFrom(kind, seal.segment + 1))
-    await batch.flush()
+    await store.#cutBack(seal.segment)
     return store
   }
 
@@ -289,6 +287,17 @@ export class RocksdbStore implements ColdStore {
     for (const kind of KINDS) batch.tryDeleteRange(...segmentRange(kind, number))
     batch.tryDelete(markerKey(sealName(number)))
     batch.tryPut(markerKey(STORE_MARKER), this.#marker())
+    await batch.flush()
+  }
+
+  /** Removes what came after a segment, and what was said about it. */
+  async #cutBack(segment: number): Promise<void> {
+    const batch = this.#db.write({ autoDestroy: true, capacity: 8 })
+    for (const kind of KINDS) batch.tryDeleteRange(...segmentsFrom(kind, segment + 1))
+    const seals = sealName(0).slice(0, -1)
+    for await (const page of pages(this.#db, [markerKey(seals), markerKey(`${seals}:`)]))
+      for (const { key } of page)
+        if (Number(Buffer.from(key).toString('latin1').slice(seals.length + 1)) > segment) batch.tryDelete(key)
     await batch.flush()
   }
 

@@ -1,7 +1,9 @@
 /** The snapshots of one job that belong to a person: its savepoints, and the checkpoints that somebody started from. */
 import { resolve } from 'node:path'
+import type { BlobStore } from '../checkpoint/checkpoint-storage.ts'
 import type { CompletedCheckpoint } from '../checkpoint/completed-checkpoint.ts'
 import { keptIn } from '../checkpoint/savepoint.ts'
+import { readKept } from './kept-file.ts'
 import { finishSavepoint, SavepointFolder } from './savepoint-folder.ts'
 import { openSnapshot } from './savepoint-source.ts'
 
@@ -41,5 +43,20 @@ export class SavepointFolders {
   keep(checkpoint: CompletedCheckpoint): CompletedCheckpoint {
     const { root } = this.#options
     return root === undefined ? checkpoint : keptIn(checkpoint, resolve(root))
+  }
+}
+
+/** Storage that also reads files that belong to a person, and never deletes them. */
+export function withFolders<S extends Pick<BlobStore, 'get' | 'discard'>>(
+  storage: S,
+  folders: SavepointFolders,
+): S & { readonly folders: SavepointFolders } {
+  return {
+    ...storage,
+    folders,
+    get: (handle) => (handle.kind === 'kept' ? readKept(handle) : storage.get(handle)),
+    discard: async (handle) => {
+      if (handle.kind !== 'kept') await storage.discard(handle)
+    },
   }
 }

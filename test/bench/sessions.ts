@@ -23,7 +23,11 @@ interface Click {
   readonly cents: number
 }
 
-const windows = new WindowSettings(EventTimeSessionWindows.withGap(3_600_000), ({ user }: Click) => user, true)
+const windows = new WindowSettings(
+  EventTimeSessionWindows.withGap(3_600_000),
+  ({ user }: Click) => user,
+  true,
+)
 const { factory } = windows.aggregate(
   {
     createAccumulator: () => ({ count: 0, sum: 0 }),
@@ -49,8 +53,21 @@ const backend = new HeapKeyedStateBackend({
 const silent = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent }
 let results = 0
 const context: OperatorContext = {
-  info: { jobName: 'bench', operatorName: 'sessions', uid: 'sessions', subtaskIndex: 0, parallelism: 1, attempt: 1 },
-  world: { clock: time, timers: time, random: new SeededRandom(1), logger: silent, metrics: new MetricRegistry() },
+  info: {
+    jobName: 'bench',
+    operatorName: 'sessions',
+    uid: 'sessions',
+    subtaskIndex: 0,
+    parallelism: 1,
+    attempt: 1,
+  },
+  world: {
+    clock: time,
+    timers: time,
+    random: new SeededRandom(1),
+    logger: silent,
+    metrics: new MetricRegistry(),
+  },
   output: {
     emit: ({ values }) => {
       results += values.length

@@ -214,6 +214,7 @@ export const PACKAGE_PLACES: Readonly<
   snappy: { within: ['src/kafka/'], lazy: true },
   'lz4-napi': { within: ['src/kafka/'], lazy: true },
   '@node-rs/crc32': { within: ['src/kafka/', 'src/state/', 'src/testing/'], lazy: false },
+  'hyparquet-writer': { within: ['src/connectors/file-parquet.ts'], lazy: true },
   fastify: { within: ['src/rest/'], lazy: true },
 }
 

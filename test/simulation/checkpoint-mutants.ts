@@ -7,7 +7,7 @@ import { CheckpointDriver } from '../../src/runtime/checkpoint-driver.ts'
 import { SubtaskCheckpointer } from '../../src/runtime/subtask-checkpointer.ts'
 import { HeapKeyedStateBackend } from '../../src/state/heap-backend.ts'
 import { SimulatedDirectory } from '../../src/testing/simulated-directory.ts'
-import { type Mutant, replace, together } from './mutant.ts'
+import { type Mutant, QUIET, replace, together } from './mutant.ts'
 
 /** Every rule of checkpoints that is broken. */
 export const CHECKPOINT_MUTANTS: readonly Mutant[] = [
@@ -114,6 +114,16 @@ export const CHECKPOINT_MUTANTS: readonly Mutant[] = [
   {
     name: 'a subtask acknowledges what was aborted, and that counts for the next checkpoint',
     rule: '3.3',
+    scene: {
+      job: 'keyed',
+      scenario: QUIET,
+      faults: [
+        {
+          trigger: { on: 'point', point: 'after-freeze', nth: 9 },
+          action: { kind: 'slow-disk', ms: 800, forMs: 1_500 },
+        },
+      ],
+    },
     apply: () =>
       together(
         replace(SubtaskCheckpointer.prototype, 'abort', () => () => undefined),
@@ -138,6 +148,11 @@ export const CHECKPOINT_MUTANTS: readonly Mutant[] = [
   {
     name: 'snapshots of two attempts have one name',
     rule: '1.2',
+    scene: {
+      job: 'keyed',
+      scenario: QUIET,
+      faults: [{ trigger: { on: 'point', point: 'before-ack', nth: 12 }, action: { kind: 'crash-before' } }],
+    },
     apply: () =>
       replace(
         SimulatedDirectory.prototype,
@@ -147,7 +162,8 @@ export const CHECKPOINT_MUTANTS: readonly Mutant[] = [
             const store = original.apply(this, args)
             return {
               ...store,
-              put: (name: string, bytes: Uint8Array) => store.put(name.replace(/\/\d+\//, '/0/'), bytes),
+              put: (name: string, bytes: Uint8Array) =>
+                store.put(name.replace(/\/\d+\//, '/0/').replace(/-\d+$/, ''), bytes),
             }
           },
       ),

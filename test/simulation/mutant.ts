@@ -7,14 +7,50 @@ import type { KafkaEnvironment } from '../../src/kafka/kafka-environment.ts'
 import { KafkaSink } from '../../src/kafka/kafka-sink.ts'
 import type { KafkaWriter } from '../../src/kafka/kafka-writer.ts'
 import { SimulatedClient } from '../../src/testing/simulated-client.ts'
+import type { Fault } from '../../src/testing/simulation-faults.ts'
+import type { Scenario } from '../../src/testing/simulation-scenario.ts'
+
+/** Circumstances in which a rule matters that few seeds come to: what is not said here, the seed draws. */
+export interface Scene {
+  readonly job: string
+  readonly scenario: Partial<Scenario>
+  readonly faults: readonly Fault[]
+}
 
 /** One broken rule. */
 export interface Mutant {
   readonly name: string
   /** Section of docs/protocol.md that it breaks. */
   readonly rule: string
+  /** Where it is looked for; undefined = anywhere. */
+  readonly scene?: Scene
   /** Breaks it; the answer mends it again. */
   apply(): () => void
+}
+
+/** A quiet world, to begin a scene with: whatever happens in it is one of its faults. */
+export const QUIET: Partial<Scenario> = {
+  bounded: false,
+  brokers: 1,
+  partitions: 2,
+  recordsPerPartition: 40,
+  inputMs: 4_000,
+  keys: 5,
+  parallelism: [2],
+  intervalMs: 200,
+  timeoutMs: 500,
+  minPauseMs: 0,
+  maxConcurrent: 1,
+  tolerableFailures: 1_000_000,
+  transactionTimeoutMs: undefined,
+  storage: 'directory',
+  workers: 1,
+  noise: 0,
+  mode: 'EXACTLY_ONCE',
+  transactional: true,
+  startAt: 'earliest',
+  ending: 'stop',
+  newPartitions: 0,
 }
 
 /** Applies several changes as one. */

@@ -13,9 +13,10 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import { isMainThread, Worker } from 'node:worker_threads'
+import { Simulation } from '../../src/testing/simulation.ts'
 import { CHECKPOINT_MUTANTS } from './checkpoint-mutants.ts'
-import type { Mutant } from './mutant.ts'
-import { simulateSeed } from './simulate-seed.ts'
+import type { Mutant, Scene } from './mutant.ts'
+import { jobNamed, simulateSeed } from './simulate-seed.ts'
 import { TAKE_OVER_MUTANTS } from './take-over-mutants.ts'
 import { TRANSACTION_MUTANTS } from './transaction-mutants.ts'
 
@@ -42,9 +43,12 @@ export interface Kill {
   readonly violation: string
 }
 
-async function firstViolation(seed: number): Promise<string | undefined> {
-  const { violations } = await simulateSeed({ seed, job: undefined, size: undefined }, { twice: false })
-  return violations[0]
+async function firstViolation(seed: number, scene: Scene | undefined): Promise<string | undefined> {
+  const run =
+    scene === undefined
+      ? simulateSeed({ seed, job: undefined, size: undefined }, { twice: false })
+      : new Simulation({ seed, small: true, ...scene, job: jobNamed(scene.job) }).run()
+  return (await run).violations[0]
 }
 
 /** The first seed that finds the mutant; undefined when none of them does. A seed that fails without the mutant proves nothing. */
@@ -54,8 +58,8 @@ export async function hunt({ mutant: name, first, seeds }: Hunt): Promise<Kill |
   const all = Array.from({ length: seeds }, (_, i) => i + 1)
   for (const seed of first === undefined ? all : [first, ...all]) {
     const mend = mutant.apply()
-    const violation = await firstViolation(seed).finally(mend)
-    if (violation !== undefined && (await firstViolation(seed)) === undefined)
+    const violation = await firstViolation(seed, mutant.scene).finally(mend)
+    if (violation !== undefined && (await firstViolation(seed, mutant.scene)) === undefined)
       return { mutant: name, seed, violation }
   }
   return undefined

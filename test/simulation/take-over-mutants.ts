@@ -5,7 +5,7 @@ import { type KafkaCluster, KafkaCode, type TopicPartition } from '../../src/kaf
 import { FencedProducer } from '../../src/kafka/topic-log.ts'
 import { JobTransactions } from '../../src/kafka/transactions.ts'
 import { SimulatedClient } from '../../src/testing/simulated-client.ts'
-import { initialiseBare, isCoordinator, type Mutant, replace, together } from './mutant.ts'
+import { initialiseBare, isCoordinator, type Mutant, QUIET, replace, together } from './mutant.ts'
 
 type Facts = Awaited<ReturnType<JobTopics['takeOver']>>
 
@@ -107,6 +107,16 @@ export const TAKE_OVER_MUTANTS: readonly Mutant[] = [
   {
     name: 'a commit point whose answer is lost counts as refused',
     rule: '3.7',
+    scene: {
+      job: 'keyed',
+      scenario: QUIET,
+      faults: [
+        {
+          trigger: { on: 'call', api: 'EndTxn', of: 'coordinator', nth: 8 },
+          action: { kind: 'interception', what: 'drop-response' },
+        },
+      ],
+    },
     apply: () =>
       replace(
         FencedProducer.prototype,
@@ -148,6 +158,11 @@ export const TAKE_OVER_MUTANTS: readonly Mutant[] = [
   {
     name: 'only the ids of the present parallelism are looked after',
     rule: '2.9',
+    scene: {
+      job: 'union',
+      scenario: { ...QUIET, bounded: true, parallelism: [5, 1], partitions: 3 },
+      faults: [{ trigger: { on: 'point', point: 'after-prepare', nth: 3 }, action: { kind: 'crash-after' } }],
+    },
     apply: () =>
       together(
         replace(

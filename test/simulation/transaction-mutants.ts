@@ -6,7 +6,7 @@ import { KafkaCommitter } from '../../src/kafka/kafka-committer.ts'
 import { KafkaWriter } from '../../src/kafka/kafka-writer.ts'
 import { TransactionSlots } from '../../src/kafka/transaction-slots.ts'
 import { JobTransactions } from '../../src/kafka/transactions.ts'
-import { changeWriters, type Mutant, replace } from './mutant.ts'
+import { changeWriters, type Mutant, QUIET, replace } from './mutant.ts'
 
 /** Every rule of transactions that is broken. */
 export const TRANSACTION_MUTANTS: readonly Mutant[] = [
@@ -108,6 +108,16 @@ export const TRANSACTION_MUTANTS: readonly Mutant[] = [
   {
     name: 'a prepared transaction is never opened again',
     rule: '3.5',
+    scene: {
+      job: 'keyed',
+      scenario: { ...QUIET, inputMs: 8_000 },
+      faults: [
+        {
+          trigger: { on: 'point', point: 'after-freeze', nth: 9 },
+          action: { kind: 'slow-disk', ms: 1_500, forMs: 5_000 },
+        },
+      ],
+    },
     apply: () => replace(TransactionSlots.prototype, 'reopen', () => () => undefined),
   },
   {
@@ -131,11 +141,27 @@ export const TRANSACTION_MUTANTS: readonly Mutant[] = [
   {
     name: 'a healer does not know what one before it wrote',
     rule: '5.6',
+    scene: {
+      job: 'etl',
+      scenario: { ...QUIET, transactionTimeoutMs: 6_000 },
+      faults: [
+        {
+          trigger: { on: 'point', point: 'after-commit-point', nth: 4 },
+          action: { kind: 'blackout', ms: 25_000 },
+        },
+        { trigger: { on: 'point', point: 'after-heal-end-txn', nth: 1 }, action: { kind: 'crash-after' } },
+      ],
+    },
     apply: () => replace(JobTopics.prototype, 'progress', () => () => new Map()),
   },
   {
     name: 'a stop aborts open transactions without proving that it leads',
     rule: '2.16',
+    scene: {
+      job: 'etl',
+      scenario: { ...QUIET, inputMs: 30_000, intervalMs: 1_000, ending: 'cancel', endAfterMs: 3_000 },
+      faults: [],
+    },
     apply: () =>
       replace(
         JobTransactions.prototype,

@@ -111,9 +111,7 @@ export class SinkOperator extends AbstractOperator {
 
   private writerState(checkpointId: number): OperatorSnapshot {
     const items = this.openWriter.snapshotState?.(checkpointId) ?? []
-    return items.length === 0
-      ? {}
-      : { operatorState: { [WRITER_STATE]: { redistribution: 'union', items } } }
+    return items.length === 0 ? {} : { operatorState: { [WRITER_STATE]: { redistribution: 'union', items } } }
   }
 
   notifyCheckpointComplete(checkpointId: number): void | Promise<void> {

@@ -66,6 +66,21 @@ function hasMessage(error: unknown): error is { message: string } {
   )
 }
 
+/** The same error with where the records come from that were processed; only a failure of the job's own code gains by it. */
+export function withPosition(error: unknown, position: string | undefined): unknown {
+  if (position === undefined || !isMillraceError(error) || error.code !== 'MILLRACE_USER_FUNCTION')
+    return error
+  const { code, message, cause, details, retriable, fault, remedy } = error
+  if ('position' in details) return error
+  return new UserFunctionError(code, message, {
+    cause,
+    details: { ...details, position },
+    retriable,
+    fault,
+    remedy,
+  })
+}
+
 /** A key selector returned something that is no key; `error` says what is wrong with it. */
 export function invalidKey(
   error: MillraceError,

@@ -35,19 +35,19 @@ const INDEX_FROM = 16
 const indexKey = (namespace: Namespace, time: number): string =>
   typeof namespace === 'number' ? `#${namespace} ${time}` : `${time} ${namespace}`
 
-/** The timers of one key in one domain, without duplicates; never empty. Most keys have one timer: a list of one is made without spare room. */
+/** Several timers of one key in one domain, without duplicates. */
 class TimerSet {
   readonly timers: Timer[]
   #index: Map<string, Timer> | undefined
 
-  constructor(first: Timer) {
-    first.ownerPlace = 0
-    this.timers = [first]
+  constructor(...timers: Timer[]) {
+    this.timers = timers
+    for (const [place, timer] of timers.entries()) timer.ownerPlace = place
   }
 
   find(namespace: Namespace, time: number): Timer | undefined {
     if (this.#index !== undefined) return this.#index.get(indexKey(namespace, time))
-    for (const timer of this.timers) if (timer.time === time && timer.namespace === namespace) return timer
+    for (const timer of this.timers) if (is(timer, namespace, time)) return timer
     return undefined
   }
 
@@ -69,14 +69,64 @@ class TimerSet {
   }
 }
 
-/** The timers of one key. Made and read by the queues; `undefined` on the owner when it has none. */
+function is(timer: Timer, namespace: Namespace, time: number): boolean {
+  return timer.time === time && timer.namespace === namespace
+}
+
+/**
+ * The timers of one key. Made and read by the queues; `undefined` on the owner when it has none. Most keys have one timer, and there are many
+ * keys: one timer lies here by itself, several in a set that is never empty.
+ */
 export class OwnedTimers {
-  event: TimerSet | undefined = undefined
-  processing: TimerSet | undefined = undefined
+  #event: Timer | TimerSet | undefined = undefined
+  #processing: Timer | TimerSet | undefined = undefined
 
   /** Timers of one domain in the order in which they were registered. */
   inOrder(domain: TimeDomain): Timer[] {
-    return [...(this[domain]?.timers ?? [])].sort((a, b) => a.sequence - b.sequence)
+    return [...this.all(domain)].sort((a, b) => a.sequence - b.sequence)
+  }
+
+  /** Timers of one domain, in no order. */
+  all(domain: TimeDomain): readonly Timer[] {
+    const held = this.#held(domain)
+    if (held === undefined) return []
+    return held instanceof Timer ? [held] : held.timers
+  }
+
+  find(domain: TimeDomain, namespace: Namespace, time: number): Timer | undefined {
+    const held = this.#held(domain)
+    if (held === undefined) return undefined
+    if (held instanceof TimerSet) return held.find(namespace, time)
+    return is(held, namespace, time) ? held : undefined
+  }
+
+  add(domain: TimeDomain, timer: Timer): void {
+    const held = this.#held(domain)
+    if (held === undefined) this.#hold(domain, timer)
+    else if (held instanceof TimerSet) held.add(timer)
+    else this.#hold(domain, new TimerSet(held, timer))
+  }
+
+  remove(domain: TimeDomain, timer: Timer): void {
+    const held = this.#held(domain)
+    if (held instanceof TimerSet) {
+      held.remove(timer)
+      if (held.timers.length > 0) return
+    }
+    this.#hold(domain, undefined)
+  }
+
+  get isEmpty(): boolean {
+    return this.#event === undefined && this.#processing === undefined
+  }
+
+  #held(domain: TimeDomain): Timer | TimerSet | undefined {
+    return domain === 'event' ? this.#event : this.#processing
+  }
+
+  #hold(domain: TimeDomain, timers: Timer | TimerSet | undefined): void {
+    if (domain === 'event') this.#event = timers
+    else this.#processing = timers
   }
 }
 
@@ -196,7 +246,7 @@ export class HeapTimerQueues implements TimerQueues {
 
   /** Puts back a stored timer with its old place in the order. */
   restore(domain: TimeDomain, owner: TimerOwner, namespace: Namespace, time: number, sequence: number): void {
-    if (owner.timers?.[domain]?.find(namespace, time) !== undefined) return
+    if (owner.timers?.find(domain, namespace, time) !== undefined) return
     this.#add(domain, new Timer(owner, namespace, time, sequence))
     this.#nextSequence = Math.max(this.#nextSequence, sequence + 1)
   }
@@ -204,7 +254,7 @@ export class HeapTimerQueues implements TimerQueues {
   /** Takes all timers of an owner out, without asking: what is restored later replaces them. */
   drop(owner: TimerOwner): void {
     for (const domain of ['event', 'processing'] as const) {
-      for (const timer of owner.timers?.[domain]?.timers ?? []) this.#heaps[domain].remove(timer)
+      for (const timer of owner.timers?.all(domain) ?? []) this.#heaps[domain].remove(timer)
     }
     owner.timers = undefined
   }
@@ -215,20 +265,18 @@ export class HeapTimerQueues implements TimerQueues {
         remedy: 'Register timers for a time in epoch milliseconds; a record without a timestamp gives NaN.',
       })
     const owner = this.#owners.currentForWrite()
-    if (owner.timers?.[domain]?.find(namespace, time) !== undefined) return
+    if (owner.timers?.find(domain, namespace, time) !== undefined) return
     this.#add(domain, new Timer(owner, namespace, time, this.#nextSequence++))
   }
 
   #add(domain: TimeDomain, timer: Timer): void {
     timer.owner.timers ??= new OwnedTimers()
-    const owned = timer.owner.timers
-    if (owned[domain] === undefined) owned[domain] = new TimerSet(timer)
-    else owned[domain].add(timer)
+    timer.owner.timers.add(domain, timer)
     this.#heaps[domain].push(timer)
   }
 
   #delete(domain: TimeDomain, namespace: Namespace, time: number): void {
-    const timer = this.#owners.current()?.timers?.[domain]?.find(namespace, time)
+    const timer = this.#owners.current()?.timers?.find(domain, namespace, time)
     if (timer !== undefined) this.#remove(domain, timer)
   }
 
@@ -236,10 +284,8 @@ export class HeapTimerQueues implements TimerQueues {
     const owner = timer.owner
     const owned = owner.timers!
     this.#heaps[domain].remove(timer)
-    owned[domain]!.remove(timer)
-    if (owned[domain]!.timers.length > 0) return
-    owned[domain] = undefined
-    if (owned.event !== undefined || owned.processing !== undefined) return
+    owned.remove(domain, timer)
+    if (!owned.isEmpty) return
     owner.timers = undefined
     this.#owners.released(owner)
   }

@@ -239,6 +239,8 @@ describe('the owner of the state', () => {
     await expect(old.write(3, [record('b', 'zombie')])).rejects.toThrow(ousted)
     await expect(old.seal(2, 2)).rejects.toThrow(ousted)
     await expect(old.fold(1)).rejects.toThrow(ousted)
+    // What it wrote after the checkpoint is gone, and it is told why.
+    await expect(values(old, ['a'])).rejects.toThrow(ousted)
     await expect(storeOf(state, 1, [handle])).rejects.toThrow(ousted)
     expect(await server.ask('DEBUG', 'DIGEST')).toEqual(before)
     expect(await values(present, ['a', 'b'])).toEqual(['mine', null])

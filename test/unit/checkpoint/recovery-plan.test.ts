@@ -1,7 +1,11 @@
 import { describe, expect, test } from '@jest/globals'
 import type { JobRecord, RecoveryFacts } from '../../../src/checkpoint/checkpoint-store.ts'
 import type { CompletedCheckpoint } from '../../../src/checkpoint/completed-checkpoint.ts'
-import { planRecovery } from '../../../src/checkpoint/recovery-plan.ts'
+import {
+  planRecovery,
+  type RecoveryPlan,
+  type RestoreRequest,
+} from '../../../src/checkpoint/recovery-plan.ts'
 
 function checkpoint(n: number, committables: readonly unknown[] = []): CompletedCheckpoint {
   return {
@@ -127,5 +131,73 @@ describe('recovery plan', () => {
       checkpoint: { states: [{ committables: [lost, later] }] },
       commitAgain: { checkpoint: { states: [{ committables: [later] }] } },
     })
+  })
+})
+
+describe('a run that begins with a snapshot', () => {
+  const restore = (choice: RestoreRequest, change: Partial<RecoveryFacts> = {}): RecoveryPlan =>
+    planRecovery(facts(change), { ...plain, restore: choice })
+
+  test('is a new one, after the commits of the latest checkpoint, whatever the last run came to', () => {
+    const snapshot = { ...checkpoint(2), run: 'elsewhere' }
+    for (const job of [undefined, end('FINISHED'), end('CANCELED'), end('FAILED')])
+      expect(restore({ type: 'snapshot', checkpoint: snapshot }, { job, confirmed: 4 })).toMatchObject({
+        type: 'start',
+        run: 'new',
+        attempt: 4,
+        from: snapshot,
+        commitAgain: { checkpoint: { n: 5 } },
+      })
+  })
+
+  test('can be the first one', () => {
+    const nothing = { attempt: undefined, completed: [], confirmed: -1 }
+    expect(restore({ type: 'snapshot', checkpoint: checkpoint(2) }, nothing)).toMatchObject({
+      type: 'start',
+      attempt: 1,
+      from: checkpoint(2),
+    })
+  })
+
+  test('may take any completed checkpoint of the last run', () => {
+    expect(restore({ type: 'checkpoint', n: 4 })).toMatchObject({ from: checkpoint(4) })
+    expect(restore({ type: 'checkpoint', n: 'latest' })).toMatchObject({ from: checkpoint(5) })
+  })
+
+  test('is refused without the checkpoint, naming those that are there', () => {
+    expect(() => restore({ type: 'checkpoint', n: 9 })).toThrow(/no completed checkpoint 9; there are 4, 5/)
+    expect(() => restore({ type: 'checkpoint', n: 'latest' }, { completed: [] })).toThrow(
+      /has no completed checkpoint$/,
+    )
+  })
+})
+
+describe('a stop with a savepoint', () => {
+  const savepoint = (stop: boolean): CompletedCheckpoint => ({
+    ...checkpoint(6, ['t']),
+    kind: 'savepoint',
+    savepoint: { path: '/s/one', stop, drained: false },
+  })
+
+  test('that got as far as its commit point is finished, not run on', () => {
+    for (const job of [undefined, end('FAILED'), end('SUSPENDED')])
+      expect(planRecovery(facts({ completed: [checkpoint(5), savepoint(true)], job }), plain)).toMatchObject({
+        type: 'finish',
+        run: 'old',
+        checkpoint: { n: 6 },
+        commitAgain: { checkpoint: { n: 6 } },
+      })
+  })
+
+  test('that is over says how to go on', () => {
+    const job = { ...end('FINISHED'), savepoint: '/s/one' }
+    expect(planRecovery(facts({ job }), plain)).toMatchObject({
+      type: 'ended',
+      message: expect.stringContaining('--from-savepoint /s/one'),
+    })
+  })
+
+  test('a savepoint of a job that went on is a checkpoint like any other', () => {
+    expect(planRecovery(facts({ completed: [savepoint(false)] }), plain)).toMatchObject({ type: 'resume' })
   })
 })

@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { run as runCommand } from '../../../src/cli/run.ts'
 import { ERROR_CODES } from '../../../src/errors.ts'
 import { type Ended, MAIN, runNode } from './node-process.ts'
 
@@ -122,5 +123,19 @@ settle('etl', 'FINISHED')`
     expect(
       await run('dry.ts', `${JOB}submit('a')\nconsole.log(launch.dryRun)\nexport {}`, '--dry-run'),
     ).toEqual({ code: 0, stdout: 'true\n', stderr: '' })
+  })
+})
+
+test.each([
+  ['--fresh', '--from-savepoint=s'],
+  ['--from-savepoint=s', '--from-checkpoint=latest'],
+  ['--fresh', '--from-checkpoint=7'],
+])('a run has one beginning: %s and %s contradict each other', async (...options) => {
+  await writeFile(join(folder, 'any.ts'), '')
+  const nowhere = { write: () => undefined }
+  const context = { folder, environment: {}, stdout: nowhere, stderr: nowhere, setExitCode: () => undefined }
+  await expect(runCommand([...options, 'any.ts'], context)).rejects.toMatchObject({
+    code: 'MILLRACE_USAGE',
+    message: expect.stringContaining('contradict each other'),
   })
 })

@@ -89,6 +89,7 @@ describe('a run from a savepoint of another graph (case 20)', () => {
   test('a refused start leaves the run before it as it was', async () => {
     const out = collectSink<Count>()
     const path = await stopInTheMiddle(scene, out)
+    const before = written(out)
     const missing = await scene.start({
       declare: counting({ out }),
       restoreFrom: { type: 'checkpoint', n: 99 },
@@ -100,6 +101,7 @@ describe('a run from a savepoint of another graph (case 20)', () => {
     const plain = await scene.start({ declare: counting({ out }) })
     expect(await plain.run()).toEqual({ status: 'FINISHED' })
     expect(scene.logged.join('\n')).toContain(path)
+    expect(written(out)).toEqual(before)
   })
 })
 

@@ -11,7 +11,7 @@ import { buildJobGraph } from '../../../src/core/graph/job-graph-builder.ts'
 import type { RestoreChoice } from '../../../src/core/job-settings.ts'
 import type { Logger } from '../../../src/core/ports.ts'
 import { MetricRegistry } from '../../../src/metrics/metrics.ts'
-import { createMaster, withFolders } from '../../../src/runtime/deployment.ts'
+import { createMaster } from '../../../src/runtime/deployment.ts'
 import type { JobMaster } from '../../../src/runtime/job-master.ts'
 import { LocalLeadership } from '../../../src/runtime/local-leadership.ts'
 import { MemoryCheckpointStore } from '../../../src/runtime/memory-checkpoint-store.ts'
@@ -20,7 +20,7 @@ import { plainStorage, type StateStorage } from '../../../src/runtime/state-stor
 import { JobDirectory } from '../../../src/state/job-directory.ts'
 import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
 import { STATE_CODEC } from '../../../src/state/operator-state-codec.ts'
-import { SavepointFolders } from '../../../src/state/savepoint-folders.ts'
+import { SavepointFolders, withFolders } from '../../../src/state/savepoint-folders.ts'
 import { RecordingExecutor } from '../api/recording-executor.ts'
 
 export interface SceneJob {

@@ -85,6 +85,24 @@ function checkpointer(
   })
 }
 
+describe('a backend that stores itself', () => {
+  test.each([
+    ['checkpoint', 'incremental'],
+    ['savepoint', undefined],
+  ] as const)(
+    'gives its own handle for a %s (%s): only that of a savepoint is images of everything',
+    async (kind, expected) => {
+      const own = backend.freeze.bind(backend)
+      backend.freeze = () => ({ ...own(), store: async () => ({ kind: 'incremental' as const, layers: [] }) })
+      const made = checkpointer({ keepsState: kind === 'checkpoint' })
+      await made.checkpoint(1, kind)
+      await virtual.time.advance(100)
+      expect(backend.pauses > 0).toBe(kind === 'savepoint')
+      expect(acknowledged[0]?.states[0]?.keyed?.kind).toBe(expected)
+    },
+  )
+})
+
 describe('a snapshot', () => {
   test('is prepared, frozen, and then the barrier goes on; the bytes come after that', async () => {
     const made = checkpointer()
