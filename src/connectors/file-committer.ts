@@ -24,12 +24,12 @@ export class FileCommitter implements Committer<FileCommittable> {
     this.#acceptLostFiles = acceptLostFiles
   }
 
-  commit(permit: CommitPermit, committables: readonly FileCommittable[]): Promise<void> {
-    return this.#publishAll(due(permit, committables), false)
+  async commit(permit: CommitPermit, committables: readonly FileCommittable[]): Promise<void> {
+    await this.#publishAll(due(permit, committables), false)
   }
 
-  recover(permit: CommitPermit, committables: readonly FileCommittable[]): Promise<void> {
-    return this.#publishAll(due(permit, committables), true)
+  async recover(permit: CommitPermit, committables: readonly FileCommittable[]): Promise<void> {
+    await this.#publishAll(due(permit, committables), true)
   }
 
   async #publishAll(committables: readonly FileCommittable[], thorough: boolean): Promise<void> {

@@ -108,12 +108,11 @@ export class CachedKeyedStateBackend
       keepsEmpty: true,
       makeRecord: CachedRecord,
     }))
-    const { operatorName, clock, openStore, cacheMaxBytes, metrics } = options
+    const { operatorName, clock, cacheMaxBytes, metrics } = options
     this.#codec = new CacheCodec(this.registry, operatorName, () => clock.now())
     this.#freezes = new CacheFreezes(
       this.tables,
       this.#codec,
-      openStore === undefined,
       EVICTED_PART * cacheMaxBytes,
     )
     this.#freezes.onEncoded = (record, weight) => this.#weigh(record, weight)
@@ -161,7 +160,12 @@ export class CachedKeyedStateBackend
     // A store that gets all changes has a segment for each checkpoint; otherwise one is closed when it is needed.
     const segment = durableAs !== undefined || localCopy ? this.#closeSegment() : -1
     if (segment >= 0) this.#segments.set(checkpointId, segment)
-    const freeze = this.#freezes.begin(this.#writer, checkpointId, clock.now(), segment)
+    const freeze = this.#freezes.begin(this.#writer, {
+      checkpointId,
+      now: clock.now(),
+      segment,
+      allHere: !this.#mayBeCold,
+    })
     // What no scan needs apart. With a segment for each checkpoint the coordinator says what a restore may ask for.
     if (segment < 0) this.#fold(this.#segment - 1)
     return freeze

@@ -42,6 +42,8 @@ export class CacheFreeze implements SelfStoringState {
   list: Set<CachedRecord>
   /** Rows of records that changed so and were evicted; needed for layers only. */
   evicted: EvictedRow[]
+  /** All state was on the heap at the freeze: a full snapshot needs no store. */
+  readonly allHere: boolean
   /** Not all that was evicted could be kept: only a full snapshot holds it. */
   lossy: boolean
   /** What was written of listed records because they were touched. */
@@ -59,7 +61,7 @@ export class CacheFreeze implements SelfStoringState {
 
   constructor(
     writer: FreezeWriter,
-    parts: Pick<CacheFreeze, 'checkpointId' | 'version' | 'now' | 'segment' | 'list' | 'evicted' | 'lossy'>,
+    parts: Pick<CacheFreeze, 'checkpointId' | 'version' | 'now' | 'segment' | 'list' | 'evicted' | 'lossy' | 'allHere'>,
   ) {
     this.#writer = writer
     this.checkpointId = parts.checkpointId
@@ -69,6 +71,7 @@ export class CacheFreeze implements SelfStoringState {
     this.list = parts.list
     this.evicted = parts.evicted
     this.lossy = parts.lossy
+    this.allHere = parts.allHere
   }
 
   /** The number of its list. */
@@ -94,8 +97,6 @@ export class CacheFreeze implements SelfStoringState {
 export class CacheFreezes {
   readonly #tables: HeapTables<CachedRecord>
   readonly #codec: CacheCodec
-  /** True if a full freeze needs records that the store has as they are. */
-  readonly #noStore: boolean
   /** Oldest first. */
   readonly #inFlight: CacheFreeze[] = []
   /** Records that changed since the newest freeze. */
@@ -110,13 +111,11 @@ export class CacheFreezes {
   constructor(
     tables: HeapTables<CachedRecord>,
     codec: CacheCodec,
-    noStore: boolean,
     evictedMaxBytes: number,
   ) {
     this.#evictedMaxBytes = evictedMaxBytes
     this.#tables = tables
     this.#codec = codec
-    this.#noStore = noStore
   }
 
   get inFlight(): readonly CacheFreeze[] {
@@ -133,7 +132,10 @@ export class CacheFreezes {
     return this.#open
   }
 
-  begin(writer: FreezeWriter, checkpointId: number, now: number, segment: number): CacheFreeze {
+  begin(
+    writer: FreezeWriter,
+    { checkpointId, now, segment, allHere }: Pick<CacheFreeze, 'checkpointId' | 'now' | 'segment' | 'allHere'>,
+  ): CacheFreeze {
     const tables = this.#tables
     tables.version++
     tables.forgetCurrent()
@@ -145,6 +147,7 @@ export class CacheFreezes {
       list: this.#open,
       evicted: this.#evicted,
       lossy: this.#lossy,
+      allHere,
     })
     this.#open = new Set()
     this.#evicted = []
@@ -160,7 +163,7 @@ export class CacheFreezes {
     for (const freeze of this.#inFlight) {
       if (freeze.version <= record.version || freeze.failure !== undefined) continue
       const listed = record.listed === freeze.number
-      if (!listed && !(freeze.mode !== 'delta' && this.#missing(record))) continue
+      if (!listed && !(freeze.mode !== 'delta' && missing(freeze, record))) continue
       try {
         bytes ??= this.#encode(record)
       } catch (error) {
@@ -177,14 +180,9 @@ export class CacheFreezes {
     record.version = this.#tables.version
   }
 
-  /** True if a full freeze needs the record itself. */
-  #missing(record: CachedRecord): boolean {
-    return !record.cold && (this.#noStore || !record.stored)
-  }
-
   /** True if a full freeze must still look at the record. */
   mustSweep(freeze: CacheFreeze, record: CachedRecord): boolean {
-    return record.version < freeze.version && this.#missing(record)
+    return record.version < freeze.version && missing(freeze, record)
   }
 
   #encode(record: CachedRecord): RowBytes {
@@ -278,4 +276,9 @@ export class CacheFreezes {
     if (next === undefined) this.#evicted = [...freeze.evicted, ...this.#evicted]
     else next.evicted = [...freeze.evicted, ...next.evicted]
   }
+}
+
+/** True if a full freeze needs the record itself, not what the store has of it. */
+function missing(freeze: CacheFreeze, record: CachedRecord): boolean {
+  return !record.cold && (freeze.allHere || !record.stored)
 }

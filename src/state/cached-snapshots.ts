@@ -110,7 +110,7 @@ export class CacheSnapshots implements FreezeWriter {
     const { durableAs } = this.#parts
     this.#decide(freeze, durableAs === undefined ? 'full' : 'delta')
     return this.#inTurn(freeze, () =>
-      durableAs === undefined ? this.#everything(freeze, pause) : this.#scanStore(freeze, pause),
+      durableAs === undefined ? this.#everything(freeze, pause, true) : this.#scanStore(freeze, pause),
     )
   }
 
@@ -222,14 +222,14 @@ export class CacheSnapshots implements FreezeWriter {
   async #storeBase(freeze: CacheFreeze, target: KeyedSnapshotTarget): Promise<KeyedStateHandle | undefined> {
     const { chain } = this.#parts
     if (freeze.mode !== 'full') throw this.#failed(freeze, 'what it builds on could not be stored')
-    await chain.putBase(await this.#everything(freeze, target.pause), target)
+    await chain.putBase(await this.#everything(freeze, target.pause, false), target)
     this.#allStored(freeze)
     return chain.handle(await this.#sealCopy(freeze))
   }
 
   /** Each checkpoint whole, without a chain. */
   async #storeAll(freeze: CacheFreeze, target: KeyedSnapshotTarget): Promise<KeyedStateHandle | undefined> {
-    const images = await this.#everything(freeze, target.pause)
+    const images = await this.#everything(freeze, target.pause, false)
     if (images.length === 0) {
       this.#allStored(freeze)
       return undefined
@@ -439,9 +439,17 @@ export class CacheSnapshots implements FreezeWriter {
     return layer.finishWhole()
   }
 
-  /** Images of everything as it was at the freeze: what the store lacks goes there first, then all of it is read; without a store all is here. */
-  async #everything(freeze: CacheFreeze, pause: () => Promise<void>): Promise<KeyGroupImage[]> {
-    const { tables, freezes, entriesPerSlice, store, codec } = this.#parts
+  /**
+   * Images of everything as it was at the freeze: what the store lacks goes there first, then all of it is read; if all was on the heap the
+   * store is not asked. `keepsRows`: what changed is part of the next layer all the same, so each record's row is kept until the end.
+   */
+  async #everything(
+    freeze: CacheFreeze,
+    pause: () => Promise<void>,
+    keepsRows: boolean,
+  ): Promise<KeyGroupImage[]> {
+    const { tables, freezes, entriesPerSlice, codec } = this.#parts
+    const { allHere } = freeze
     const layer = new LayerWriter(codec, freeze.now)
     let fromList = 0
     let budget = entriesPerSlice
@@ -449,17 +457,20 @@ export class CacheSnapshots implements FreezeWriter {
       const rows = [...freeze.rows.slice(fromList), ...freeze.others]
       fromList = freeze.rows.length
       freeze.others = []
-      if (store === undefined) {
+      if (allHere)
         for (const row of rows)
           if (row.value !== undefined || row.timers !== undefined)
             layer.row(row.record.keyGroup, row.record.key, row)
-      } else await this.#fill(freeze, rows)
+      if (!allHere || this.#storesChanges) await this.#fill(freeze, rows)
     }
     for (const record of tables.records()) {
       budget -= SKIP_WEIGHT
       if (freezes.mustSweep(freeze, record)) {
-        freezes.capture(record)
         budget -= 1 + record.weight / WEIGHT_PER_ENTRY
+        if (allHere && !keepsRows && !this.#storesChanges && freezes.inFlight.length === 1) {
+          if (!record.isUnused) layer.live(record)
+          record.version = tables.version
+        } else freezes.capture(record)
       }
       this.#checkUsable(freeze)
       if (budget > 0) continue
@@ -470,7 +481,7 @@ export class CacheSnapshots implements FreezeWriter {
     }
     while (fromList < freeze.rows.length || freeze.others.length > 0) await drain()
     this.#checkUsable(freeze)
-    if (store !== undefined) await this.#scan(freeze, layer, pause)
+    if (!allHere) await this.#scan(freeze, layer, pause)
     return layer.finishWhole()
   }
 

@@ -10,13 +10,15 @@ import type { SeededRandom } from './seeded-random.ts'
 /** The directory; each worker works on it through a view with its own timers, so that it stops with the worker. */
 export class SimulatedDirectory {
   readonly #blobs = new MemoryBlobStore()
+  /** Every name that was ever given; the blobs are stored under longer ones, so nothing is lost by a name that comes twice. */
+  readonly #written = new Set<string>()
   readonly #failures: number
   readonly #writeMs: number
   readonly #onOverwrite: ((name: string) => void) | undefined
 
   /**
-   * `failures`: chance that a write fails; `writeMs`: how long one takes at the most; `onOverwrite` hears of a name that is written again
-   * while it is stored: no two attempts may share a name.
+   * `failures`: chance that a write fails; `writeMs`: how long one takes at the most; `onOverwrite` hears of a name that is written
+   * again: no two attempts may share one.
    */
   constructor(options: {
     readonly failures: number
@@ -39,7 +41,8 @@ export class SimulatedDirectory {
         await timers.sleep(random.integer(0, this.#writeMs))
         if (random.chance(this.#failures))
           throw new MillraceError('MILLRACE_CHECKPOINT_STORAGE', `no space left to write ${name}`)
-        if (this.#blobs.names.includes(name)) this.#onOverwrite?.(name)
+        if (this.#written.has(name)) this.#onOverwrite?.(name)
+        this.#written.add(name)
         return this.#blobs.put(name, bytes)
       },
       get: async (handle) => {

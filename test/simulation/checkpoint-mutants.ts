@@ -116,11 +116,11 @@ export const CHECKPOINT_MUTANTS: readonly Mutant[] = [
     rule: '3.3',
     scene: {
       job: 'keyed',
-      scenario: QUIET,
+      scenario: { ...QUIET, intervalMs: 400 },
       faults: [
         {
           trigger: { on: 'point', point: 'after-freeze', nth: 9 },
-          action: { kind: 'slow-disk', ms: 800, forMs: 1_500 },
+          action: { kind: 'slow-disk', ms: 700, forMs: 1_000 },
         },
       ],
     },
@@ -162,8 +162,7 @@ export const CHECKPOINT_MUTANTS: readonly Mutant[] = [
             const store = original.apply(this, args)
             return {
               ...store,
-              put: (name: string, bytes: Uint8Array) =>
-                store.put(name.replace(/\/\d+\//, '/0/').replace(/-\d+$/, ''), bytes),
+              put: (name: string, bytes: Uint8Array) => store.put(name.replace(/\/\d+\//, '/0/'), bytes),
             }
           },
       ),

@@ -122,10 +122,12 @@ describe('a job that is stopped with a savepoint', () => {
     expect(counts(await scene.read(topics.OUT))).toEqual(allCounts())
   })
 
-  test('and drained has fired its windows', async () => {
+  test('from the command line, and drained, has fired its windows', async () => {
     const windows = await scene.topic('windows', 1)
-    const job = scene.start(COUNT, { ...slow('drain'), WINDOWS: windows }, [])
-    await savepointOf(job)
+    const job = scene.start(COUNT, { ...slow('none'), WINDOWS: windows }, [])
+    await scene.readUntil(topics.OUT, (values) => values.length > RECORDS / 20, 60_000)
+    const stopped = await millrace('stop', scene.job, '--drain', '--json')
+    expect(JSON.parse(stopped.stdout).path).toContain(settings['SAVEPOINTS'])
     expect(await job.code()).toBe(0)
     const read = (await scene.read(topics.OUT)).length
     const sums = (await scene.read(windows)).map(Number)

@@ -3,7 +3,7 @@
  *
  * IN, OUT: topics. WINDOWS: a topic for the sums of one endless event-time window. INTERVAL: ms between checkpoints (0 = off). PARALLELISM.
  * SLOW: ms a record. STATE: state.backend. CHECKPOINTS, SAVEPOINTS: folders.
- * On SIGUSR2 it does what ON_SIGNAL says (savepoint, stop or drain) and prints `SAVEPOINT <folder>`.
+ * On SIGUSR2 it does what ON_SIGNAL says (savepoint or stop) and prints `SAVEPOINT <folder>`.
  */
 import {
   type Collector,
@@ -87,10 +87,7 @@ if (set['WINDOWS'] !== undefined)
     .uid('windows')
 const client = await env.executeAsync(set['JOB_NAME'] as string)
 process.on('SIGUSR2', () => {
-  const made =
-    set['ON_SIGNAL'] === 'savepoint'
-      ? client.triggerSavepoint()
-      : client.stopWithSavepoint(undefined, { drain: set['ON_SIGNAL'] === 'drain' })
+  const made = set['ON_SIGNAL'] === 'savepoint' ? client.triggerSavepoint() : client.stopWithSavepoint()
   made.then(
     (path) => console.log(`SAVEPOINT ${path}`),
     (error: unknown) => console.log(`NO SAVEPOINT ${String(error)}`),

@@ -272,10 +272,13 @@ describe('a sender that is interrupted', () => {
     })
     work.resolve({ checkpoint: 3 })
     await scene.time.advance(1_000)
-    const events = scene.run(
-      Array.fromAsync(readEvents(operator, 'totals', { follow: false, fromNow: false })),
-    )
-    expect(await events).toMatchObject([
+    const told: JobEvent[] = []
+    const read = async (): Promise<void> => {
+      for await (const event of readEvents(operator, 'totals', { follow: false, fromNow: false }))
+        told.push(event)
+    }
+    await scene.run(read())
+    expect(told).toMatchObject([
       {
         type: 'command',
         message: "command 'checkpoint' from ann@desk: done",

@@ -181,3 +181,56 @@ test('the subtasks that hold the watermark back are named, with their splits if 
   await drain(made)
   expect(made.watermarkHeldBackBy()).toEqual(['orders (1): orders-3, orders-5', 'clicks (1)'])
 })
+
+describe('what a task waits for', () => {
+  function timed(inputs: number): GateInput {
+    channels = Array.from({ length: inputs }, () => new LocalChannel())
+    const gate = new InputGate(channels.map((channel, i) => ({ channel, input: 0, from: `up (${i + 1})` })))
+    const obeyer = { checkpoint: async () => undefined, cancelled: () => undefined }
+    return new GateInput(gate, 'EXACTLY_ONCE', wired.driver, obeyer, {
+      clock: virtual.time,
+      timers: virtual.time,
+      wake: () => undefined,
+      writer: () => {
+        throw new Error('nothing overtakes here')
+      },
+    })
+  }
+
+  test('channels that a barrier blocks are named with the time for which they are', async () => {
+    const made = timed(3)
+    expect(made.alignment()).toBeUndefined()
+    channels[0]!.push(barrier(4))
+    await drain(made)
+    await virtual.time.advance(3_000)
+    channels[1]!.push(barrier(4))
+    await drain(made)
+    await virtual.time.advance(500)
+    expect(made.alignment()).toEqual({
+      checkpoint: 4,
+      missing: ['up (3)'],
+      blocked: [
+        { from: 'up (1)', ms: 3_500 },
+        { from: 'up (2)', ms: 500 },
+      ],
+    })
+    channels[2]!.push(barrier(4))
+    await drain(made)
+    expect(made.alignment()).toBeUndefined()
+    channels[2]!.push(barrier(5))
+    await drain(made)
+    expect(made.alignment()).toMatchObject({ checkpoint: 5, blocked: [{ from: 'up (3)', ms: 0 }] })
+  })
+
+  test('there is event time once a watermark came; the end of a channel is none', async () => {
+    const made = timed(2)
+    expect(made.hasEventTime).toBe(false)
+    channels[0]!.push({ kind: 'end-of-data' })
+    channels[0]!.push({ kind: 'end-of-channel' })
+    await drain(made)
+    expect(made.hasEventTime).toBe(false)
+    channels[1]!.push({ kind: 'watermark', timestamp: 10 })
+    await drain(made)
+    expect(made.hasEventTime).toBe(true)
+  })
+})
