@@ -1,11 +1,12 @@
 /** What each method of a windowed stream adds to the graph; and the settings that come before it. */
 import type { KeySelector, RichFunction } from '../core/functions.ts'
 import { type FieldAggregateKind, fieldAggregate } from '../core/operators/field-aggregate.ts'
+import { CO_GROUP, JOIN } from '../core/operators/join-calls.ts'
 import type { OutputTag } from '../core/output-tag.ts'
 import type { AggregateFunction, Key, ReduceFunction } from '../core/state.ts'
 import type { WindowOperatorSpec } from '../core/windows/base-window-operator.ts'
 import type { Evictor } from '../core/windows/evictors.ts'
-import { CO_GROUP, JOIN, joinedWindowOperator } from '../core/windows/joined-windows.ts'
+import { joinedWindowOperator } from '../core/windows/joined-windows.ts'
 import type { Trigger } from '../core/windows/trigger.ts'
 import type { WindowAssigner } from '../core/windows/window-assigner.ts'
 import { type AnyWindowFunction, WINDOW_CALLS, type WindowCall } from '../core/windows/window-function.ts'

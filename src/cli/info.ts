@@ -1,5 +1,4 @@
 /** `millrace info`: what a running job does, and what it waits for. */
-import { formatDuration } from '../config/values.ts'
 import type { JobInfo } from '../core/job-info.ts'
 import { sendCommand } from '../kafka/control-client.ts'
 import { type CommandShape, optionHelp, readArguments } from './arguments.ts'
@@ -34,7 +33,7 @@ export function infoText(info: JobInfo): string {
   const up = upMs === undefined ? '' : `, up ${duration(upMs)}`
   const lines = [
     `${job}: ${status}${up}`,
-    `run ${run || 'none'}, attempt ${attempt ?? 'none'}, ${restarts} restarts, ${workers} worker${workers === 1 ? '' : 's'}`,
+    `run ${run || 'none'}, attempt ${attempt ?? 'none'}, ${restarts} restart${restarts === 1 ? '' : 's'}, ${workers} worker${workers === 1 ? '' : 's'}`,
     lastCheckpoint === undefined
       ? 'no checkpoint yet'
       : `checkpoint ${lastCheckpoint.n} completed ${duration(lastCheckpoint.agoMs)} ago`,
@@ -63,9 +62,19 @@ function blockedText({ from, ms }: { readonly from: string; readonly ms: number 
   return `${from} is blocked for ${duration(ms)}`
 }
 
-/** Whole seconds; below ten, tenths of one. */
+/** From this many of a unit on the next larger one is used. */
+const UNITS = [
+  { ms: 1_000, name: 's', upTo: 120 },
+  { ms: 60_000, name: 'min', upTo: 120 },
+  { ms: 3_600_000, name: 'h', upTo: 48 },
+  { ms: 86_400_000, name: 'd', upTo: Number.POSITIVE_INFINITY },
+] as const
+
+/** For people, in one unit; below ten seconds with tenths. */
 function duration(ms: number): string {
-  return ms < 10_000 ? `${(ms / 1_000).toFixed(1)} s` : formatDuration(Math.round(ms / 1_000) * 1_000)
+  if (ms < 10_000) return `${(ms / 1_000).toFixed(1)} s`
+  const unit = UNITS.find((each) => Math.round(ms / each.ms) < each.upTo) ?? UNITS[3]
+  return `${Math.round(ms / unit.ms)} ${unit.name}`
 }
 
 export async function info(args: readonly string[], context: RunContext): Promise<void> {

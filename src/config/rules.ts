@@ -107,7 +107,12 @@ function redisServer(view: RuleView): readonly Finding[] {
 function alwaysIncremental(view: RuleView): readonly Finding[] {
   const key = 'state.backend.incremental'
   const setting = view.setting(key)
-  if (view.get('state.backend') !== 'redis' || setting === undefined || !isOperators(setting) || view.get(key))
+  if (
+    view.get('state.backend') !== 'redis' ||
+    setting === undefined ||
+    !isOperators(setting) ||
+    view.get(key)
+  )
     return NOTHING
   return [
     {

@@ -74,14 +74,15 @@ async function publish(committable: FileCommittable, thorough: boolean): Promise
     return false
   }
   if (staged !== size) throw lost(from, `has ${staged} bytes`)
-  if (thorough && (await checksumOf(from, size)) !== crc32)
+  if (thorough && (await checksumOf(from, size)) !== crc32) {
+    // Another worker commits the same checkpoint and was faster.
+    if ((await sizeOf(from)) === undefined) return publish(committable, thorough)
     throw lost(from, 'is damaged: its checksum is not that of the checkpoint')
+  }
   await makeFolder(dirname(to))
   const taken = await sizeOf(to)
   if (taken === undefined) {
-    if (await moveFile(from, to)) return true
-    // Another worker commits the same checkpoint and was faster.
-    return publish(committable, thorough)
+    return (await moveFile(from, to)) || publish(committable, thorough)
   }
   if (taken !== size || (await checksumOf(to, size)) !== crc32)
     throw lost(to, `is another file with ${taken} bytes, and '${from}' was to get this name`)

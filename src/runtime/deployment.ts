@@ -296,7 +296,11 @@ function heapOnly(world: World): KeyedBackendSettings {
   }
 }
 
-function keyedStateSettings(config: Config, world: World, redis: RedisState | undefined): KeyedBackendSettings {
+function keyedStateSettings(
+  config: Config,
+  world: World,
+  redis: RedisState | undefined,
+): KeyedBackendSettings {
   return {
     backend: config.get('state.backend'),
     incremental: config.get('state.backend.incremental'),

@@ -29,11 +29,7 @@ export class RecordWriter {
   readonly #load: TaskLoad | undefined
 
   /** `downstreamParallelism`: subtasks of the receiving vertex; `channels` are those that this subtask may use, in order. */
-  constructor(
-    partitioner: Partitioner,
-    channels: readonly LocalChannel[],
-    options: RecordWriterOptions,
-  ) {
+  constructor(partitioner: Partitioner, channels: readonly LocalChannel[], options: RecordWriterOptions) {
     this.#channels = channels
     this.#load = options.load
     this.#split = this.#splitter(partitioner, options)

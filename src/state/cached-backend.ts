@@ -110,11 +110,7 @@ export class CachedKeyedStateBackend
     }))
     const { operatorName, clock, cacheMaxBytes, metrics } = options
     this.#codec = new CacheCodec(this.registry, operatorName, () => clock.now())
-    this.#freezes = new CacheFreezes(
-      this.tables,
-      this.#codec,
-      EVICTED_PART * cacheMaxBytes,
-    )
+    this.#freezes = new CacheFreezes(this.tables, this.#codec, EVICTED_PART * cacheMaxBytes)
     this.#freezes.onEncoded = (record, weight) => this.#weigh(record, weight)
     this.#chain = new LayerChain(Math.min(EVICTED_PART * cacheMaxBytes, CARRIED_MAX_BYTES))
     metrics?.gauge('state_cache_bytes', () => this.#bytes)
@@ -294,7 +290,9 @@ export class CachedKeyedStateBackend
       } catch (error) {
         // Nothing is lost: a later call does what this one did not.
         this.#foldAt = 0
-        this.options.logger.warn(`Operator '${this.options.operatorName}': old state could not be folded`, { error })
+        this.options.logger.warn(`Operator '${this.options.operatorName}': old state could not be folded`, {
+          error,
+        })
       }
     })
   }
@@ -390,7 +388,9 @@ export class CachedKeyedStateBackend
     try {
       return this.#codec.rowOf(record)
     } catch (error) {
-      this.options.logger.debug(`Operator '${this.options.operatorName}': a record could not be written`, { error })
+      this.options.logger.debug(`Operator '${this.options.operatorName}': a record could not be written`, {
+        error,
+      })
       return undefined
     }
   }
@@ -425,7 +425,8 @@ export class CachedKeyedStateBackend
       `Operator '${this.options.operatorName}': the state of key ${String(key)} was used, but it was not loaded before`,
       {
         details: { operator: this.options.operatorName },
-        remedy: 'Use the state of the current key only; an operator of your own must call prefetch with the keys of each vector.',
+        remedy:
+          'Use the state of the current key only; an operator of your own must call prefetch with the keys of each vector.',
       },
     )
   }
@@ -451,7 +452,8 @@ export class CachedKeyedStateBackend
       return undefined
     const local = handle.local as SealedState | undefined
     // After a rescale a handle is cut down to a part of what its copy holds.
-    if (local === undefined || local.range[0] !== range.start || local.range[1] !== range.end) return undefined
+    if (local === undefined || local.range[0] !== range.start || local.range[1] !== range.end)
+      return undefined
     const store = await openStore([{ range: local.range, sealed: local.sealed }])
     if (store !== undefined) this.#know(local.states)
     return store
@@ -497,10 +499,9 @@ export class CachedKeyedStateBackend
             return record
           },
           (record, { state, change }, namespace, slot) =>
-            record
-              .spaceForWrite(namespace)
-              .set(state.number, change === undefined ? slot : change(slot)),
-          (record, timers) => rows.push(this.#codec.coldRecord(record, this.#codec.restoredRowOf(record, timers))),
+            record.spaceForWrite(namespace).set(state.number, change === undefined ? slot : change(slot)),
+          (record, timers) =>
+            rows.push(this.#codec.coldRecord(record, this.#codec.restoredRowOf(record, timers))),
         ),
       )
       if (rows.length < ROWS_PER_WRITE) continue

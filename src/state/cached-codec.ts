@@ -4,7 +4,14 @@
  */
 import { decodeKey, encodeKey } from '../core/key-encoding.ts'
 import type { Key, KeyGroupImage, Namespace } from '../core/state.ts'
-import { type CachedRecord, type RowBytes, RowReader, type RowState, RowWriter, StoredTimers } from './cached-record.ts'
+import {
+  type CachedRecord,
+  type RowBytes,
+  RowReader,
+  type RowState,
+  RowWriter,
+  StoredTimers,
+} from './cached-record.ts'
 import type { ColdRecord } from './cold-store.ts'
 import type { HeapRegistry, RestoredState } from './heap-registry.ts'
 import { type ImageVisitor, KeyGroupImageReader, KeyGroupImageWriter } from './key-group-image.ts'
@@ -164,7 +171,11 @@ export class LayerWriter {
     const writer = this.#writer(keyGroup, formats)
     writer.beginRecord(key)
     for (const [{ state, change }, namespace, stored] of slots) {
-      const slot = withoutExpired(change === undefined ? stored : change(stored), formats[state.number]!, this.#now)
+      const slot = withoutExpired(
+        change === undefined ? stored : change(stored),
+        formats[state.number]!,
+        this.#now,
+      )
       if (slot !== undefined) writer.slot(state.number, namespace, slot)
     }
     writer.endRecord(timers === undefined ? undefined : this.#codec.timersOf(keyGroup, timers))
@@ -179,7 +190,9 @@ export class LayerWriter {
   /** The images with one of each key group, for what must have no more; no two hold the same key. */
   finishWhole(): KeyGroupImage[] {
     const byGroup = Map.groupBy(this.finish(), ({ keyGroup }) => keyGroup)
-    return [...byGroup.values()].flatMap((images) => (images.length === 1 ? images : this.#codec.merged(images) ?? []))
+    return [...byGroup.values()].flatMap((images) =>
+      images.length === 1 ? images : (this.#codec.merged(images) ?? []),
+    )
   }
 
   #close(): void {

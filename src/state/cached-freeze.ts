@@ -61,7 +61,10 @@ export class CacheFreeze implements SelfStoringState {
 
   constructor(
     writer: FreezeWriter,
-    parts: Pick<CacheFreeze, 'checkpointId' | 'version' | 'now' | 'segment' | 'list' | 'evicted' | 'lossy' | 'allHere'>,
+    parts: Pick<
+      CacheFreeze,
+      'checkpointId' | 'version' | 'now' | 'segment' | 'list' | 'evicted' | 'lossy' | 'allHere'
+    >,
   ) {
     this.#writer = writer
     this.checkpointId = parts.checkpointId
@@ -108,11 +111,7 @@ export class CacheFreezes {
   readonly #evictedMaxBytes: number
 
   /** Rows of evicted changes are kept up to `evictedMaxBytes` for a layer; beyond, the next snapshot is a full one. */
-  constructor(
-    tables: HeapTables<CachedRecord>,
-    codec: CacheCodec,
-    evictedMaxBytes: number,
-  ) {
+  constructor(tables: HeapTables<CachedRecord>, codec: CacheCodec, evictedMaxBytes: number) {
     this.#evictedMaxBytes = evictedMaxBytes
     this.#tables = tables
     this.#codec = codec
@@ -134,7 +133,12 @@ export class CacheFreezes {
 
   begin(
     writer: FreezeWriter,
-    { checkpointId, now, segment, allHere }: Pick<CacheFreeze, 'checkpointId' | 'now' | 'segment' | 'allHere'>,
+    {
+      checkpointId,
+      now,
+      segment,
+      allHere,
+    }: Pick<CacheFreeze, 'checkpointId' | 'now' | 'segment' | 'allHere'>,
   ): CacheFreeze {
     const tables = this.#tables
     tables.version++

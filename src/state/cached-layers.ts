@@ -116,7 +116,10 @@ function bytesOf({ keyGroups }: ImagesHandle): number {
 }
 
 /** Puts images into one blob; those of one key group stay in their order. */
-export async function put(images: readonly KeyGroupImage[], target: KeyedSnapshotTarget): Promise<ImagesHandle> {
+export async function put(
+  images: readonly KeyGroupImage[],
+  target: KeyedSnapshotTarget,
+): Promise<ImagesHandle> {
   const { bytes, keyGroups } = packImages(images)
   return { handle: await target.blobs.put(target.name, bytes), keyGroups }
 }

@@ -218,4 +218,3 @@ export function weightOf({ value, timers }: RowBytes): number {
 export function weightOfBytes(bytes: number): number {
   return RECORD_WEIGHT + OBJECT_WEIGHT * bytes
 }
-

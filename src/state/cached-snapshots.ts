@@ -13,7 +13,13 @@ import { MillraceError } from '../errors.ts'
 import { type CacheCodec, LayerWriter } from './cached-codec.ts'
 import type { CacheFreeze, CacheFreezes, FreezeWriter } from './cached-freeze.ts'
 import type { LayerChain } from './cached-layers.ts'
-import { type CachedRecord, type CapturedRow, type RowBytes, weightOf, weightOfBytes } from './cached-record.ts'
+import {
+  type CachedRecord,
+  type CapturedRow,
+  type RowBytes,
+  weightOf,
+  weightOfBytes,
+} from './cached-record.ts'
 import type { ColdRecord, ColdStore } from './cold-store.ts'
 import type { HeapTables } from './heap-tables.ts'
 import type { ImageState } from './key-group-image.ts'
@@ -128,13 +134,18 @@ export class CacheSnapshots implements FreezeWriter {
   }
 
   #decide(freeze: CacheFreeze, mode: 'delta' | 'full'): void {
-    if (freeze.released || freeze.mode !== 'undecided') throw this.#failed(freeze, 'it was released before it was written')
+    if (freeze.released || freeze.mode !== 'undecided')
+      throw this.#failed(freeze, 'it was released before it was written')
     freeze.mode = mode
     if (mode === 'delta') freeze.others = []
     // Nothing was evicted since the oldest undecided freeze, so what is closed now holds nothing that came later.
     else if (this.#parts.store !== undefined)
       for (const each of this.#parts.freezes.inFlight)
-        if (each.version <= freeze.version && each.segment < 0 && (each === freeze || each.mode === 'undecided'))
+        if (
+          each.version <= freeze.version &&
+          each.segment < 0 &&
+          (each === freeze || each.mode === 'undecided')
+        )
           each.segment = this.#parts.closeSegment()
   }
 
@@ -200,10 +211,7 @@ export class CacheSnapshots implements FreezeWriter {
     }
   }
 
-  async #storeDelta(
-    freeze: CacheFreeze,
-    target: KeyedSnapshotTarget,
-  ): Promise<KeyedStateHandle | undefined> {
+  async #storeDelta(freeze: CacheFreeze, target: KeyedSnapshotTarget): Promise<KeyedStateHandle | undefined> {
     const { chain, codec } = this.#parts
     freeze.others = []
     freeze.mode = 'delta'

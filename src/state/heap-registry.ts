@@ -82,7 +82,12 @@ export class HeapRegistry {
 
   /** The states as an image declares them. */
   imageStates(): ImageState[] {
-    return this.#states.map(({ name, kind, timed, serde }) => ({ name, kind, timed, serde: serde?.name ?? null }))
+    return this.#states.map(({ name, kind, timed, serde }) => ({
+      name,
+      kind,
+      timed,
+      serde: serde?.name ?? null,
+    }))
   }
 
   at(number: number): HeapState {

@@ -38,7 +38,9 @@ interface RedisSubtask {
 }
 
 /** Makes the keyed state of one operator subtask. */
-export function keyedBackends(settings: KeyedBackendSettings): (options: KeyedBackendOptions) => KeyedStateBackend {
+export function keyedBackends(
+  settings: KeyedBackendSettings,
+): (options: KeyedBackendOptions) => KeyedStateBackend {
   const { backend, incremental, localRecovery, cacheMaxBytes, world } = settings
   return (options) => {
     const { range, maxParallelism, info } = options
@@ -83,7 +85,10 @@ export function keyedBackends(settings: KeyedBackendSettings): (options: KeyedBa
   }
 }
 
-function rocksdbOf({ localRecovery, localRoots, world }: KeyedBackendSettings, info: SubtaskInfo): OpenColdStore {
+function rocksdbOf(
+  { localRecovery, localRoots, world }: KeyedBackendSettings,
+  info: SubtaskInfo,
+): OpenColdStore {
   return rocksdbState({
     roots: localRoots,
     jobName: info.jobName,

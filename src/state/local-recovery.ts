@@ -59,7 +59,11 @@ export class LocalFolders {
       await mkdir(join(this.#base, id), { recursive: true })
       await this.#own(id)
     } catch (cause) {
-      throw new MillraceError('MILLRACE_LOCAL_STATE', `The folder ${join(this.#base, id)} cannot be written`, { cause })
+      throw new MillraceError(
+        'MILLRACE_LOCAL_STATE',
+        `The folder ${join(this.#base, id)} cannot be written`,
+        { cause },
+      )
     }
     return folder
   }
@@ -101,7 +105,9 @@ export class LocalFolders {
       return await readdir(this.#base)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
-      throw new MillraceError('MILLRACE_LOCAL_STATE', `The folder ${this.#base} cannot be read`, { cause: error })
+      throw new MillraceError('MILLRACE_LOCAL_STATE', `The folder ${this.#base} cannot be read`, {
+        cause: error,
+      })
     }
   }
 

@@ -29,9 +29,16 @@ declare module 'rocksdb-native' {
     write(options: BatchOptions): WriteBatch
     read(options: BatchOptions): ReadBatch
     get(key: Uint8Array): Promise<Uint8Array | null>
-    iterator(range: Range, options: { readonly capacity: number; readonly limit?: number }): AsyncIterable<Entry>
+    iterator(
+      range: Range,
+      options: { readonly capacity: number; readonly limit?: number },
+    ): AsyncIterable<Entry>
     snapshot(): RocksDB
-    approximateSize(start: Uint8Array, end: Uint8Array, options?: Readonly<Record<string, unknown>>): Promise<number>
+    approximateSize(
+      start: Uint8Array,
+      end: Uint8Array,
+      options?: Readonly<Record<string, unknown>>,
+    ): Promise<number>
     close(): Promise<void>
   }
 }

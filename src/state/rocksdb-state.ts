@@ -1,9 +1,9 @@
 /** Opens RocksDB stores: a new one, or the one on this machine that a checkpoint names. The only place that loads the package. */
 import type RocksDB from 'rocksdb-native'
-import { MillraceError } from '../errors.ts'
 import type { Logger } from '../core/ports.ts'
+import { MillraceError } from '../errors.ts'
 import type { ColdStore, OpenColdStore } from './cold-store.ts'
-import { type LocalFolder, LocalFolders, type LocalFolderOptions } from './local-recovery.ts'
+import { type LocalFolder, type LocalFolderOptions, LocalFolders } from './local-recovery.ts'
 import { type RocksdbSeal, RocksdbStore } from './rocksdb-store.ts'
 
 const PACKAGE = 'rocksdb-native'
@@ -79,7 +79,9 @@ async function open(folder: LocalFolder): Promise<RocksDB> {
   try {
     await db.ready()
   } catch (cause) {
-    throw new MillraceError('MILLRACE_LOCAL_STATE', `The database in ${folder.database} cannot be opened`, { cause })
+    throw new MillraceError('MILLRACE_LOCAL_STATE', `The database in ${folder.database} cannot be opened`, {
+      cause,
+    })
   }
   return db
 }

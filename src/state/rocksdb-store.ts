@@ -144,7 +144,10 @@ export class RocksdbStore implements ColdStore {
 
   async #load(keys: readonly ColdKey[]): Promise<(Uint8Array | undefined)[]> {
     const segments = this.#newestFirst(Number.POSITIVE_INFINITY)
-    const batch = this.#db.read({ autoDestroy: true, capacity: Math.max(8, keys.length * (segments.length + 1)) })
+    const batch = this.#db.read({
+      autoDestroy: true,
+      capacity: Math.max(8, keys.length * (segments.length + 1)),
+    })
     const reads: Promise<Uint8Array | null>[] = []
     for (const key of keys) {
       for (const segment of segments) reads.push(batch.get(segmentKey('value', segment, key)))
@@ -241,7 +244,10 @@ export class RocksdbStore implements ColdStore {
   ): AsyncIterable<{ keyGroup: number; key: Uint8Array; row: Uint8Array }[]> {
     const snapshot = this.#db.snapshot()
     try {
-      const changed = new Map<string, { readonly keyGroup: number; readonly key: Uint8Array; readonly row: Uint8Array }>()
+      const changed = new Map<
+        string,
+        { readonly keyGroup: number; readonly key: Uint8Array; readonly row: Uint8Array }
+      >()
       for (const number of this.#newestFirst(upTo))
         for await (const page of pages(snapshot, segmentRange(kind, number, keyGroup)))
           for (const { key: place, value } of page) {
@@ -297,7 +303,14 @@ export class RocksdbStore implements ColdStore {
     const seals = sealName(0).slice(0, -1)
     for await (const page of pages(this.#db, [markerKey(seals), markerKey(`${seals}:`)]))
       for (const { key } of page)
-        if (Number(Buffer.from(key).toString('latin1').slice(seals.length + 1)) > segment) batch.tryDelete(key)
+        if (
+          Number(
+            Buffer.from(key)
+              .toString('latin1')
+              .slice(seals.length + 1),
+          ) > segment
+        )
+          batch.tryDelete(key)
     await batch.flush()
   }
 
@@ -331,7 +344,9 @@ export class RocksdbStore implements ColdStore {
     }
     for (const seal of [sealed, expected])
       if (seal !== undefined && (seal.rows !== sum.rows || seal.checksum !== sum.checksum))
-        throw this.#lost(`segment ${number} has ${sum.rows} rows, ${seal.rows} were sealed, or one was changed`)
+        throw this.#lost(
+          `segment ${number} has ${sum.rows} rows, ${seal.rows} were sealed, or one was changed`,
+        )
     this.#segments.set(number, sum)
   }
 

@@ -31,20 +31,6 @@ export const CHECKPOINT_MUTANTS: readonly Mutant[] = [
     },
   },
   {
-    name: 'an abort does not unblock the channels',
-    rule: '3.3',
-    apply: () =>
-      replace(
-        BarrierHandler.prototype,
-        'handle',
-        (original) =>
-          function (this: BarrierHandler, event: InputEvent): BarrierAction[] {
-            const actions = original.call(this, event) as BarrierAction[]
-            return event.type === 'abort' ? actions.filter(({ type }) => type !== 'resume-all') : actions
-          },
-      ),
-  },
-  {
     name: 'positions are one too high',
     rule: '3.1',
     apply: () => shiftPositions(1n),

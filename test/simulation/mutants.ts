@@ -4,7 +4,8 @@
  *   npm run -s test:simulation:mutants -- [--seeds N] [--mutant NAME] [--write]
  *
  * Not here: that a refused commit is healed without asking the log. As long as no id is initialised again before its commit is confirmed,
- * no run comes to a refusal of what was committed; the committer's own tests make one.
+ * no run comes to a refusal of what was committed; the committer's own tests make one. Nor that an abort unblocks the channels: the next
+ * checkpoint does, so that a run is only slower; the barrier handler's own tests see it.
  *
  * mutants.json has the seed that found each mutant last; that one is tried first, then all up to N. `--write` notes the seeds anew.
  */

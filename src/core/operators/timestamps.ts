@@ -49,15 +49,7 @@ class TimestampsAndWatermarksOperator extends AbstractOperator implements Waterm
     const assign = this.strategy.timestampAssigner
     const stamped = assign === undefined ? vector : assignTimestamps(vector, assign, this.info)
     this.idleness.onRecords()
-    return this.notSilent(andThen(this.emitStatusIfChanged(), () => this.emitStamped(stamped)))
-  }
-
-  /** While the output makes it wait no records can come: that is no silence. */
-  private notSilent(wait: void | Promise<void>): void | Promise<void> {
-    if (wait === undefined) return
-    const { clock } = this.context.world
-    const since = clock.now()
-    return wait.then(() => this.idleness.exclude(clock.now() - since))
+    return andThen(this.emitStatusIfChanged(), () => this.emitStamped(stamped))
   }
 
   private emitStamped(vector: RecordVector): void | Promise<void> {

@@ -24,10 +24,14 @@ type Contents = Record<string, readonly [string | null, string | null]>
 
 describe('an attempt that dies while it folds', () => {
   const names = Array.from({ length: 2_000 }, (_, i) => `key-${i}`)
-  const base: Contents = Object.fromEntries(names.slice(0, 900).map((name) => [name, ['old', 'old timer']]))
+  /** Long enough for Redis to keep them in a table, which it goes through in pieces. */
+  const [old, recent] = ['old'.padEnd(80), 'new'.padEnd(80)]
+  const base: Contents = Object.fromEntries(names.slice(0, 900).map((name) => [name, [old, 'old timer']]))
   /** Removes, replaces and adds, with timers and without. */
   const changes: Contents = Object.fromEntries(
-    names.slice(300).map((name, i) => [name, [i % 3 === 0 ? null : 'new', i % 5 === 0 ? 'new timer' : null]]),
+    names
+      .slice(300)
+      .map((name, i) => [name, [i % 3 === 0 ? null : recent, i % 5 === 0 ? 'new timer' : null]]),
   )
   const expected: Contents = Object.fromEntries(
     Object.entries({ ...base, ...changes }).filter(
@@ -62,7 +66,7 @@ describe('an attempt that dies while it folds', () => {
       await next.write(1, [record('key-0', 'newest')])
       await next.fold(0)
       expect(await values(next, ['key-0'])).toEqual(['newest'])
-      await next.write(1, [record('key-0', 'old', 'old timer')])
+      await next.write(1, [record('key-0', old, 'old timer')])
       await next.seal(1, 3)
       await next.fold(1)
       await expectContents(next, 1)

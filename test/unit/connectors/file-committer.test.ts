@@ -41,9 +41,14 @@ describe('a commit', () => {
     expect(await scene.hidden()).toEqual([])
   })
 
-  test('by two workers at the same time succeeds in both', async () => {
+  test('by several workers at the same time succeeds in all of them', async () => {
+    const names = Array.from({ length: 40 }, (_, i) => `name-${i}`)
+    const attempt = await scene.start(sink, { attempt: 2 })
+    await attempt.write(0, ...names)
+    checkpoint = await attempt.checkpoint(4, { end: true })
     await Promise.all(Array.from({ length: 8 }, () => scene.commit(sink, checkpoint, 'recover')))
-    expect(await scene.values()).toEqual(['a', 'b'])
+    expect(await scene.values()).toEqual(names.sort())
+    expect(await scene.hidden()).toEqual([])
   })
 
   test('of a file that is under both names with the same bytes removes the hidden one', async () => {

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { parquetMetadata, parquetReadObjects } from 'hyparquet'
 import type { ParquetOptions } from '../../../src/connectors/file-parquet.ts'
@@ -96,8 +97,13 @@ describe('a Parquet file', () => {
     const file = await written({ compression }, ...rows)
     const [chunk] = parquetMetadata(file).row_groups[0]?.columns ?? []
     expect(chunk?.meta_data?.codec).toBe(compression === 'none' ? 'UNCOMPRESSED' : compression.toUpperCase())
-    if (compression !== 'none' && compression !== 'snappy') return
-    expect(await parquetReadObjects({ file })).toHaveLength(100)
+    const compressors = {
+      GZIP: (bytes: Uint8Array) => gunzipSync(bytes),
+      ZSTD: (bytes: Uint8Array) => zstdDecompressSync(bytes),
+    }
+    expect((await parquetReadObjects({ file, compressors })).map((row) => row['count'])).toEqual(
+      rows.map(({ count }) => BigInt(count)),
+    )
   })
 
   test.each<[string, unknown, unknown]>([

@@ -47,7 +47,8 @@ export class FileScene {
 
   async close(): Promise<void> {
     for (const attempt of this.#attempts) await attempt.die()
-    await rm(this.folder, { recursive: true, force: true })
+    // A worker that died in a test may still be at work on files.
+    await rm(this.folder, { recursive: true, force: true, maxRetries: 5 })
   }
 
   get path(): string {

@@ -37,6 +37,18 @@ describe('positions', () => {
     expect(driven.context.recordsIn.count).toBe(5)
   })
 
+  test('of the latest vector are told to whoever looks for a record of it', async () => {
+    await scene.produce('in', ['a', 'b', 'c', 'd', 'e'])
+    const { reader } = driving<string>({}, [split(0, 1n)], 2)
+    expect(reader.describeLastRecords('in-0')).toBeUndefined()
+    await scene.time.advance(100)
+    reader.poll()
+    expect(reader.describeLastRecords('in-0')).toBe('in-0, offsets 1 to 2')
+    reader.poll()
+    expect(reader.describeLastRecords('in-0')).toBe('in-0, offsets 3 to 4')
+    expect(reader.describeLastRecords('in-9')).toBeUndefined()
+  })
+
   test('a reader that starts in the middle of a batch gets the rest of it', async () => {
     await scene.produce('in', ['a', 'b', 'c', 'd'])
     expect((await read({}, split(0, 2n))).values).toEqual(['c', 'd'])

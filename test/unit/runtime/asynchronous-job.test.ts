@@ -1,6 +1,8 @@
-import { describe, expect, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
 import { json, kafkaSink, kafkaSource, type StreamExecutionEnvironment, WatermarkStrategy } from 'millrace'
 import { TestDriver } from 'millrace/testing'
+
+jest.setTimeout(60_000)
 
 interface Question {
   readonly id: number
@@ -65,7 +67,6 @@ describe('a job with an asyncMap', () => {
       const committed = await driver.committed<Answer>('answers')
       expect(ordered ? committed : committed.toSorted((a, b) => a.id - b.id)).toEqual(answers(asked))
     },
-    30_000,
   )
 
   test('takes checkpoints while requests are in flight and more records wait than there is capacity', async () => {
@@ -84,7 +85,7 @@ describe('a job with an asyncMap', () => {
     await driver.advance(80_000)
     await driver.triggerCheckpoint()
     expect(await driver.committed('answers')).toEqual(answers(300))
-  }, 30_000)
+  })
 
   test('rescaled with records in flight, asks for each once', async () => {
     const driver = await TestDriver.start(lookups(false, 50), {
@@ -110,7 +111,7 @@ describe('a job with an asyncMap', () => {
     await driver.triggerCheckpoint()
     const committed = await driver.committed<Answer>('answers')
     expect(committed.toSorted((a, b) => a.id - b.id)).toEqual(answers(120))
-  }, 30_000)
+  })
 
   test('fails with the record when no attempt is left', async () => {
     const driver = await TestDriver.start(

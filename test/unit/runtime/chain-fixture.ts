@@ -38,8 +38,8 @@ export class RecordingOperator extends AbstractOperator {
   onProcessingTime(time: number): void | Promise<void> {
     return this.note('timer', `timer ${time}`)
   }
-  prepareSnapshot(n: number, ended: boolean): void | Promise<void> {
-    return this.note('prepare', `prepare ${n}${ended ? ' ended' : ''}`)
+  prepareSnapshot(n: number, ended: boolean, savepoint = false): void | Promise<void> {
+    return this.note('prepare', `prepare ${n}${ended ? ' ended' : ''}${savepoint ? ' for a savepoint' : ''}`)
   }
   snapshot(n: number): OperatorSnapshot {
     this.note('snapshot', `snapshot ${n}`)
@@ -149,6 +149,7 @@ export class QueueReader implements SourceReader<unknown, SourceSplit> {
   failure: unknown
   position = 0
   closing: () => Promise<void> = async () => undefined
+  describeLastRecords?: (splitId: string) => string | undefined
   #wake: (() => void) | undefined
 
   put(...values: unknown[]): void {

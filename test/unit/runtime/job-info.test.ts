@@ -115,8 +115,8 @@ describe('the page of millrace info', () => {
 
   test('shows state, attempt, checkpoints, and what each task waits for', () => {
     expect(infoText(INFO).split('\n')).toEqual([
-      'totals: RUNNING, up 3723 s',
-      'run r1, attempt 3, 1 restarts, 2 workers',
+      'totals: RUNNING, up 62 min',
+      'run r1, attempt 3, 1 restart, 2 workers',
       'checkpoint 41 completed 0.4 s ago',
       'checkpoint 42 under way for 1.5 s (collecting): waits for count (2)',
       'last failure 1970-01-01T00:00:00.000Z: the broker went away',

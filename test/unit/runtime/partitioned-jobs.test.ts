@@ -1,4 +1,4 @@
-import { describe, expect, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
 import {
   AbstractRichFunction,
   type Collector,
@@ -13,6 +13,8 @@ import {
   WatermarkStrategy,
 } from 'millrace'
 import { TestDriver } from 'millrace/testing'
+
+jest.setTimeout(60_000)
 
 const RECORDS = 24
 

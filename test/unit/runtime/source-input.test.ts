@@ -1,8 +1,9 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { MAX_WATERMARK } from '../../../src/core/element.ts'
 import { SourceWatermarker, WatermarkStrategy } from '../../../src/core/time/watermarks.ts'
+import { UserFunctionError } from '../../../src/errors.ts'
 import { SourceInput } from '../../../src/runtime/source-input.ts'
-import { QueueReader, vector, type Wired, wire } from './chain-fixture.ts'
+import { QueueReader, RecordingOperator, vector, type Wired, wire } from './chain-fixture.ts'
 import { VirtualWorld } from './virtual-world.ts'
 
 let virtual: VirtualWorld
@@ -158,5 +159,47 @@ describe('the end', () => {
   test('closing closes the reader', async () => {
     await input().close()
     expect(reader.calls).toEqual(['start', 'close'])
+  })
+})
+
+describe('a function that fails on records of the source', () => {
+  const failing = async (failure: unknown, wait?: Promise<void>): Promise<unknown> => {
+    const operator = new RecordingOperator()
+    operator.throws.set('records', failure)
+    if (wait !== undefined) operator.waits.set('records', wait)
+    wired = wire(virtual, operator)
+    reader.describeLastRecords = (split) => `${split}, offsets 7 to 8`
+    reader.put(1, 2)
+    try {
+      await input().step()
+    } catch (error) {
+      return error
+    }
+    throw new Error('it did not fail')
+  }
+  const userFailure = () =>
+    new UserFunctionError('MILLRACE_USER_FUNCTION', 'map failed', { cause: 'x', details: { record: '1' } })
+
+  test('is told with where they lie', async () => {
+    expect(await failing(userFailure())).toMatchObject({
+      code: 'MILLRACE_USER_FUNCTION',
+      message: 'map failed',
+      cause: 'x',
+      details: { record: '1', position: 's, offsets 7 to 8' },
+    })
+  })
+
+  test('other failures are passed on as they are', async () => {
+    const failure = new TypeError('a defect')
+    expect(await failing(failure)).toBe(failure)
+  })
+})
+
+describe('event time', () => {
+  test('is there with a strategy, and not without watermarks', () => {
+    expect(input(WatermarkStrategy.forMonotonousTimestamps()).hasEventTime).toBe(true)
+    expect(input(WatermarkStrategy.noWatermarks()).hasEventTime).toBe(false)
+    expect(input(WatermarkStrategy.noWatermarks().withIdleness(10)).hasEventTime).toBe(false)
+    expect(input().hasEventTime).toBe(false)
   })
 })

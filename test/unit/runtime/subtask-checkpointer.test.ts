@@ -108,7 +108,7 @@ describe('a snapshot', () => {
     const made = checkpointer()
     await virtual.run(wired.chain.openAll())
     await made.checkpoint(1, 'savepoint')
-    expect(operator.calls).toEqual(['prepare 1', 'snapshot 1'])
+    expect(operator.calls).toEqual(['prepare 1 for a savepoint', 'snapshot 1'])
     expect(wired.taken()).toEqual([{ kind: 'barrier', n: 1, checkpointKind: 'savepoint' }])
     expect(acknowledged).toEqual([])
     await virtual.time.advance(100)

@@ -72,6 +72,55 @@ test('a two-phase sink flushes, then prepares, and its committables are in the s
   ])
 })
 
+test('what a writer needs to go on is in the snapshot, and comes back to the writers of every subtask', async () => {
+  const contexts: SinkWriterContext[] = []
+  const sink = {
+    kind: 'stateful',
+    describe: () => ({}),
+    createWriter: (context: SinkWriterContext) => {
+      contexts.push(context)
+      return { write() {}, flush() {}, close() {}, snapshotState: (n: number) => [`open at ${n}`] }
+    },
+  }
+  const operator = await openedSink(sink)
+  expect(contexts[0]).not.toHaveProperty('restoredState')
+  await operator.prepareSnapshot(3, false)
+  const snapshot = operator.snapshot(3)
+  expect(snapshot).toEqual({ operatorState: { writer: { redistribution: 'union', items: ['open at 3'] } } })
+  const restored = new SinkOperator(sink, settings())
+  restored.setup(contextFor(new RecordingOutput()))
+  restored.initializeState({
+    checkpointId: 3,
+    operatorState: { writer: snapshot.operatorState?.['writer']?.items ?? [] },
+    splits: undefined,
+  })
+  await restored.open()
+  expect(contexts[1]?.restoredState).toEqual(['open at 3'])
+})
+
+test('a writer hears whether its commit is prepared for a savepoint', async () => {
+  const heard: unknown[] = []
+  const sink = recordingSink([], true)
+  const original = sink.createWriter
+  const listening = {
+    ...sink,
+    createWriter: (context: SinkWriterContext) => ({
+      ...original(context),
+      prepareCommit: (...given: unknown[]) => {
+        heard.push(given)
+        return []
+      },
+    }),
+  }
+  const operator = await openedSink(listening as never)
+  await operator.prepareSnapshot(1, false)
+  await operator.prepareSnapshot(2, false, true)
+  expect(heard).toEqual([
+    [1, false],
+    [2, true],
+  ])
+})
+
 test('nothing is prepared before the flush has finished', async () => {
   const calls: string[] = []
   const gate = deferred()
