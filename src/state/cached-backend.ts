@@ -18,28 +18,18 @@ import type {
 } from '../checkpoint/checkpoint-storage.ts'
 import { unpackImages } from '../checkpoint/checkpoint-storage.ts'
 import type { SelfStoringBackend, SelfStoringState } from '../checkpoint/keyed-snapshot.ts'
-import type { Logger, MetricGroup } from '../core/ports.ts'
 import type { Key, KeyGroupImage } from '../core/state.ts'
 import { MillraceError } from '../errors.ts'
 import { CacheCodec, rowVisitor } from './cached-codec.ts'
 import { CacheEvictor } from './cached-evictor.ts'
 import { CacheFreezes } from './cached-freeze.ts'
 import { LayerChain } from './cached-layers.ts'
+import { type CachedBackendOptions, OrderedWrites, type SealedState } from './cached-parts.ts'
 import { CachedRecord, NEW_RECORD_WEIGHT, type RowBytes, weightOf, weightOfBytes } from './cached-record.ts'
-import { CacheSnapshots, type SealedState, type SnapshotMode } from './cached-snapshots.ts'
-import type { ColdOrigin, ColdRecord, ColdStore, OpenColdStore } from './cold-store.ts'
+import { CacheSnapshots } from './cached-snapshots.ts'
+import type { ColdOrigin, ColdRecord, ColdStore } from './cold-store.ts'
 import type { ImageState } from './key-group-image.ts'
-import { ENTRIES_PER_SLICE, TableBackend, type TableBackendOptions } from './table-backend.ts'
-
-/** What a cached backend is made for. */
-export interface CachedBackendOptions extends TableBackendOptions, SnapshotMode {
-  /** Bytes of records on the heap, about, before some have to leave. Infinite without a store. */
-  readonly cacheMaxBytes: number
-  /** Undefined: all state stays on the heap. */
-  readonly openStore: OpenColdStore | undefined
-  readonly logger: Logger
-  readonly metrics?: MetricGroup | undefined
-}
+import { ENTRIES_PER_SLICE, TableBackend } from './table-backend.ts'
 
 /** Rows that a restore writes in one call. */
 const ROWS_PER_WRITE = 2_000
@@ -47,22 +37,6 @@ const ROWS_PER_WRITE = 2_000
 const EVICTED_PART = 0.25
 /** Layers that could not be stored are kept up to this many bytes; beyond, the next checkpoint is a full one. */
 const CARRIED_MAX_BYTES = 64 << 20
-
-/** Writes to a store one after the other: an evicted record and its next change may go to one segment within a moment. */
-class OrderedWrites {
-  readonly #store: ColdStore
-  #last: Promise<unknown> = Promise.resolve()
-
-  constructor(store: ColdStore) {
-    this.#store = store
-  }
-
-  write(segment: number, rows: readonly ColdRecord[]): Promise<void> {
-    const write = this.#last.then(() => this.#store.write(segment, rows))
-    this.#last = write.catch(() => undefined)
-    return write
-  }
-}
 
 /** Keyed state of one operator subtask behind a cache. `restoreFrom` must be called, and awaited, before anything else. */
 export class CachedKeyedStateBackend

@@ -7,12 +7,11 @@
  */
 import { type KeyedStateHandle, packImages } from '../checkpoint/checkpoint-storage.ts'
 import type { KeyedSnapshotTarget } from '../checkpoint/keyed-snapshot.ts'
-import type { Logger } from '../core/ports.ts'
-import type { KeyGroupImage, KeyGroupRange } from '../core/state.ts'
+import type { KeyGroupImage } from '../core/state.ts'
 import { MillraceError } from '../errors.ts'
-import { type CacheCodec, LayerWriter } from './cached-codec.ts'
-import type { CacheFreeze, CacheFreezes, FreezeWriter } from './cached-freeze.ts'
-import type { LayerChain } from './cached-layers.ts'
+import { LayerWriter } from './cached-codec.ts'
+import type { CacheFreeze, FreezeWriter } from './cached-freeze.ts'
+import type { SealedState, SnapshotParts } from './cached-parts.ts'
 import {
   type CachedRecord,
   type CapturedRow,
@@ -20,9 +19,6 @@ import {
   weightOf,
   weightOfBytes,
 } from './cached-record.ts'
-import type { ColdRecord, ColdStore } from './cold-store.ts'
-import type { HeapTables } from './heap-tables.ts'
-import type { ImageState } from './key-group-image.ts'
 
 /** Records that go to the store in one call. */
 const ROWS_PER_WRITE = 1_000
@@ -30,45 +26,6 @@ const ROWS_PER_WRITE = 1_000
 const WEIGHT_PER_ENTRY = 512
 /** Records passed over weigh this much of one that is written. */
 const SKIP_WEIGHT = 1 / 16
-
-/** What a checkpoint says about a store; wraps what `seal` gave. */
-export interface SealedState {
-  /** Forms of the states that its rows hold. */
-  readonly states: readonly ImageState[]
-  readonly range: readonly [number, number]
-  readonly sealed: unknown
-}
-
-/** How checkpoints are kept. */
-export interface SnapshotMode {
-  /** Name of the backend whose store is durable and is the chain; undefined: layers. */
-  readonly durableAs: string | undefined
-  /** The store gets all changes at each snapshot, and can be recovered from on this machine. */
-  readonly localCopy: boolean
-  /** False: each checkpoint holds everything. */
-  readonly incremental: boolean
-}
-
-/** What the writer needs of its backend. */
-export interface SnapshotParts extends SnapshotMode {
-  readonly operatorName: string
-  readonly range: KeyGroupRange
-  readonly entriesPerSlice: number
-  readonly logger: Logger
-  readonly tables: HeapTables<CachedRecord>
-  readonly codec: CacheCodec
-  readonly freezes: CacheFreezes
-  readonly chain: LayerChain
-  readonly store: ColdStore | undefined
-  /** Writes to the store after what was written before. */
-  write(segment: number, rows: readonly ColdRecord[]): Promise<void>
-  /** Resolves when records that are being evicted are in the store, or have failed the freezes that need them there. */
-  evicted(): Promise<void>
-  /** The segment that takes writes now; closing it begins the next one. */
-  closeSegment(): number
-  /** A record is as the next snapshot has it, and holds nothing. */
-  emptied(record: CachedRecord): void
-}
 
 /** Rows on their way to the store. */
 interface Batch {

@@ -149,3 +149,10 @@ export class SimulatedCaller {
 function wordsOf(resource: Resource): string {
   return typeof resource === 'string' ? resource : resource()
 }
+
+/** Topics in words. */
+export function namesOf(topics: readonly { readonly topic: string }[]): string {
+  return topics.length === 0
+    ? 'no topic'
+    : [...new Set(topics.map(({ topic }) => `topic '${topic}'`))].join(', ')
+}

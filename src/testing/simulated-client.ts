@@ -31,14 +31,8 @@ import type {
 import { brokerError, isTransient } from '../kafka/kafkajs/error-codes.ts'
 import { readBatchHeader } from './plain-batch.ts'
 import { BrokerCode, BrokerRefusal } from './simulated-broker-error.ts'
-import type { CallSpec, Resource, SimulatedCaller } from './simulated-call.ts'
+import { type CallSpec, namesOf, type Resource, type SimulatedCaller } from './simulated-call.ts'
 import type { SimulatedControlPlane } from './simulated-control-plane.ts'
-
-function named(topics: readonly { readonly topic: string }[]): string {
-  return topics.length === 0
-    ? 'no topic'
-    : [...new Set(topics.map(({ topic }) => `topic '${topic}'`))].join(', ')
-}
 
 /** @throws MillraceError when a batch changed while it was being sent: a retry of the real client would send other bytes. */
 function checkUnchanged(partitions: readonly ProducePartition[], sent: readonly ProducePartition[]): void {
@@ -101,7 +95,7 @@ export class SimulatedClient implements KafkaCluster {
     options?: CallOptions,
   ): Promise<readonly TopicDescription[]> {
     const resource = (): string =>
-      topics === undefined ? 'all topics' : named(topics.map((topic) => ({ topic })))
+      topics === undefined ? 'all topics' : namesOf(topics.map((topic) => ({ topic })))
     const described = await this.#ask('Metadata', [topics], resource, options, () =>
       this.#kafka.topics.describe(topics ?? this.#kafka.topics.names()),
     )
@@ -122,7 +116,7 @@ export class SimulatedClient implements KafkaCluster {
     await this.#ask(
       'CreateTopics',
       [topics],
-      () => named(topics),
+      () => namesOf(topics),
       options,
       () => {
         for (const topic of topics) {
@@ -138,7 +132,7 @@ export class SimulatedClient implements KafkaCluster {
     await this.#ask(
       'DeleteTopics',
       [topics],
-      () => named(names),
+      () => namesOf(names),
       options,
       () => {
         for (const topic of topics) this.#kafka.deleteTopic(topic)
@@ -148,7 +142,7 @@ export class SimulatedClient implements KafkaCluster {
   }
 
   async createPartitions(topic: string, totalCount: number, options?: CallOptions): Promise<void> {
-    await this.#ask('CreatePartitions', [topic, totalCount], named([{ topic }]), options, () =>
+    await this.#ask('CreatePartitions', [topic, totalCount], namesOf([{ topic }]), options, () =>
       this.#kafka.topics.growTo(topic, totalCount),
     )
     this.#leaders.delete(topic)
@@ -175,7 +169,7 @@ export class SimulatedClient implements KafkaCluster {
     return this.#ask(
       'DeleteRecords',
       [partitions],
-      () => named(partitions),
+      () => namesOf(partitions),
       options,
       () => this.#kafka.brokers.deleteRecords(partitions),
     )
@@ -190,7 +184,7 @@ export class SimulatedClient implements KafkaCluster {
     return this.#ask(
       'ListOffsets',
       [partitions, at, isolation],
-      () => named(partitions),
+      () => namesOf(partitions),
       options,
       () => this.#kafka.brokers.listOffsets(partitions, at, isolation),
     )
@@ -209,7 +203,7 @@ export class SimulatedClient implements KafkaCluster {
     const answer = await this.#caller.call({
       api: 'Fetch',
       args: [request],
-      resource: () => named(request.partitions),
+      resource: () => namesOf(request.partitions),
       timeoutMs: 0,
       address: () => ({
         isUp: () => this.#kafka.topics.live.has(node),
@@ -301,7 +295,7 @@ export class SimulatedClient implements KafkaCluster {
     return this.#ask(
       'DescribeProducers',
       [partition],
-      () => named([partition]),
+      () => namesOf([partition]),
       options,
       () => this.#kafka.brokers.describeProducers(partition),
     )
@@ -472,7 +466,7 @@ export class SimulatedClient implements KafkaCluster {
     await this.#caller.call({
       api: 'Produce',
       args: [request],
-      resource: () => named(sent),
+      resource: () => namesOf(sent),
       timeoutMs: request.timeoutMs,
       address: async () => {
         checkUnchanged(request.partitions, sent)

@@ -8,47 +8,20 @@
  */
 
 import { coordinatorId } from '../kafka/transactional-id.ts'
-import type { PlainRecordInput } from './plain-batch.ts'
 import { forbidRealWorld } from './real-world-guard.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { SimulatedKafka } from './simulated-cluster.ts'
 import { SimulatedDirectory } from './simulated-directory.ts'
 import { SimulatedDisk } from './simulated-disk.ts'
-import type { JobDeclaration } from './simulated-worker.ts'
+import { missingOrigins, type RecordsByTopic, type SimulatedJob } from './simulated-job.ts'
 import { drawFaults, type Fault, FaultPlan } from './simulation-faults.ts'
 import { SimulationFencing } from './simulation-fencing.ts'
 import { SimulationInput } from './simulation-input.ts'
-import { type Origin, originsOf, type SeenRecord, SimulationInvariants } from './simulation-invariants.ts'
-import { drawScenario, type JobLimits, mayLoseTransactions, type Scenario } from './simulation-scenario.ts'
+import { type Origin, type SeenRecord, SimulationInvariants } from './simulation-invariants.ts'
+import { drawScenario, mayLoseTransactions, type Scenario } from './simulation-scenario.ts'
 import { SimulationSupervisor } from './simulation-supervisor.ts'
 import { describeError, SimulationTrace } from './simulation-trace.ts'
 import { VirtualTime } from './virtual-time.ts'
-
-/** Records by topic. */
-export type RecordsByTopic = ReadonlyMap<string, readonly SeenRecord[]>
-
-/** A job as the simulation runs it. Output values carry `from`, the topic, partition and offset of the record they were made of. */
-export interface SimulatedJob {
-  readonly name: string
-  readonly inputs: readonly string[]
-  readonly outputs: readonly string[]
-  /** Group of its sources. */
-  readonly groupId: string
-  /** What it cannot be asked to go through. */
-  readonly limits?: JobLimits
-  declare(scenario: Scenario): JobDeclaration
-  /** A record of the input; `now` is when it is written. */
-  record(random: SeededRandom, scenario: Scenario, now: number): PlainRecordInput
-  /**
-   * A record that comes after the others of each partition again and again, if the job needs one: a job that starts again from positions
-   * behind the last record has no watermark until another one comes.
-   */
-  closing?(now: number): PlainRecordInput
-  /** Origins that an output holds in the end. */
-  expected(input: RecordsByTopic): ReadonlyMap<string, readonly Origin[]>
-  /** What is wrong with the output, given the whole input; empty = nothing. `healed`: some of it was written again, so behind what came after it. */
-  verify(input: RecordsByTopic, output: RecordsByTopic, healed: boolean): string[]
-}
 
 /** One run to make. */
 export interface SimulationOptions {
@@ -371,7 +344,8 @@ export class Simulation {
     const covered = this.#end === 'CANCELED'
     const input = inputOf((topic) => this.#invariants.input(topic, covered))
     if (mode === 'AT_LEAST_ONCE') {
-      for (const problem of missing(job.expected(input), this.#invariants.output)) this.#violate(problem)
+      for (const problem of missingOrigins(job.expected(input), this.#invariants.output))
+        this.#violate(problem)
       return
     }
     const outputs = this.#invariants.outputByRun()
@@ -524,16 +498,4 @@ function describeArgs(args: readonly unknown[]): string {
     return value
   })
   return text.length > 300 ? `${text.slice(0, 300)}…` : text
-}
-
-/** Origins that an output owes. */
-function missing(expected: ReadonlyMap<string, readonly Origin[]>, output: RecordsByTopic): string[] {
-  const name = ({ topic, partition, offset }: Origin): string => `${topic}-${partition} offset ${offset}`
-  return [...expected].flatMap(([topic, origins]) => {
-    const found = new Set((output.get(topic) ?? []).flatMap(({ value }) => originsOf(value).map(name)))
-    const lost = origins.filter((origin) => !found.has(name(origin)))
-    return lost.length === 0
-      ? []
-      : [`${topic}: ${lost.length} records are missing, e.g. the one made of ${name(lost[0]!)}`]
-  })
 }

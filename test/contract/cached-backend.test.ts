@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { type Key, type KeyedStateBackend, ValueStateDescriptor } from '../../src/core/state.ts'
-import { type CachedBackendOptions, CachedKeyedStateBackend } from '../../src/state/cached-backend.ts'
+import { CachedKeyedStateBackend } from '../../src/state/cached-backend.ts'
+import type { CachedBackendOptions } from '../../src/state/cached-parts.ts'
 import type { CachedRecord } from '../../src/state/cached-record.ts'
 import { recordingLogger } from '../../src/testing/recorded-log.ts'
 import { SeededRandom } from '../../src/testing/seeded-random.ts'

@@ -20,7 +20,6 @@ const DEATHS: readonly { readonly place: `${FaultPoint}:${number}`; readonly par
   { place: 'after-commit-point:3', parallelism: 3 },
   { place: 'after-end-txn:2', parallelism: 1 },
   { place: 'after-end-txn:5', parallelism: 2 },
-  { place: 'before-confirm:3', parallelism: 2 },
 ]
 
 let scene: JobScene

@@ -1,5 +1,6 @@
 /** One seed of the simulation, as the runner, its threads and the tests all run it. */
-import { type SimulatedJob, Simulation, type SimulationResult } from '../../src/testing/simulation.ts'
+import type { SimulatedJob } from '../../src/testing/simulated-job.ts'
+import { Simulation, type SimulationResult } from '../../src/testing/simulation.ts'
 import { JOBS } from './jobs.ts'
 
 /** How large a run is: small ones find most defects, in little time. */

@@ -31,7 +31,8 @@ describe('every option', () => {
       if (condition === undefined) continue
       expect(isOptionKey(condition.key)).toBe(true)
       if (isOptionKey(condition.key))
-        expect(String(readOption(specOf(condition.key), condition.is))).toBe(condition.is)
+        for (const value of [condition.is].flat())
+          expect(String(readOption(specOf(condition.key), value))).toBe(value)
     }
   })
 })

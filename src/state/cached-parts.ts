@@ -1,0 +1,76 @@
+/** What the parts of a cached backend are made of, and what they share. */
+import type { Logger, MetricGroup } from '../core/ports.ts'
+import type { KeyGroupRange } from '../core/state.ts'
+import type { CacheCodec } from './cached-codec.ts'
+import type { CacheFreezes } from './cached-freeze.ts'
+import type { LayerChain } from './cached-layers.ts'
+import type { CachedRecord } from './cached-record.ts'
+import type { ColdRecord, ColdStore, OpenColdStore } from './cold-store.ts'
+import type { HeapTables } from './heap-tables.ts'
+import type { ImageState } from './key-group-image.ts'
+import type { TableBackendOptions } from './table-backend.ts'
+
+/** What a checkpoint says about a store; wraps what `seal` gave. */
+export interface SealedState {
+  /** Forms of the states that its rows hold. */
+  readonly states: readonly ImageState[]
+  readonly range: readonly [number, number]
+  readonly sealed: unknown
+}
+
+/** How checkpoints are kept. */
+export interface SnapshotMode {
+  /** Name of the backend whose store is durable and is the chain; undefined: layers. */
+  readonly durableAs: string | undefined
+  /** The store gets all changes at each snapshot, and can be recovered from on this machine. */
+  readonly localCopy: boolean
+  /** False: each checkpoint holds everything. */
+  readonly incremental: boolean
+}
+
+/** What the writer needs of its backend. */
+export interface SnapshotParts extends SnapshotMode {
+  readonly operatorName: string
+  readonly range: KeyGroupRange
+  readonly entriesPerSlice: number
+  readonly logger: Logger
+  readonly tables: HeapTables<CachedRecord>
+  readonly codec: CacheCodec
+  readonly freezes: CacheFreezes
+  readonly chain: LayerChain
+  readonly store: ColdStore | undefined
+  /** Writes to the store after what was written before. */
+  write(segment: number, rows: readonly ColdRecord[]): Promise<void>
+  /** Resolves when records that are being evicted are in the store, or have failed the freezes that need them there. */
+  evicted(): Promise<void>
+  /** The segment that takes writes now; closing it begins the next one. */
+  closeSegment(): number
+  /** A record is as the next snapshot has it, and holds nothing. */
+  emptied(record: CachedRecord): void
+}
+
+/** What a cached backend is made for. */
+export interface CachedBackendOptions extends TableBackendOptions, SnapshotMode {
+  /** Bytes of records on the heap, about, before some have to leave. Infinite without a store. */
+  readonly cacheMaxBytes: number
+  /** Undefined: all state stays on the heap. */
+  readonly openStore: OpenColdStore | undefined
+  readonly logger: Logger
+  readonly metrics?: MetricGroup | undefined
+}
+
+/** Writes to a store one after the other: an evicted record and its next change may go to one segment within a moment. */
+export class OrderedWrites {
+  readonly #store: ColdStore
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(store: ColdStore) {
+    this.#store = store
+  }
+
+  write(segment: number, rows: readonly ColdRecord[]): Promise<void> {
+    const write = this.#last.then(() => this.#store.write(segment, rows))
+    this.#last = write.catch(() => undefined)
+    return write
+  }
+}
