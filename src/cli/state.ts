@@ -43,7 +43,8 @@ Examples:
   millrace state read /savepoints/savepoint-totals-4f1d09c2a7be --operator count --key user-17
   millrace state read /checkpoints/totals/0b7c…/chk-41 --json | jq 'select(.type == "position")'
 
-In JSON, values without a form of their own are objects: {"$bigint":"1"}, {"$date":"…"}, {"$map":[[k,v],…]}, {"$set":[…]}, {"$bytes":"base64"}.
+In JSON, values without a form of their own are objects: {"$bigint":"1"}, {"$date":"…"}, {"$map":[[k,v],…]}, {"$set":[…]},
+{"$bytes":"base64"}.
 
 Exit codes: 0 done, 1 damaged or unreadable, 2 wrong usage, 3 no such operator or key.
 `

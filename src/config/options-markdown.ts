@@ -21,13 +21,14 @@ const SECTION_OF: Readonly<Record<string, string>> = {
 
 const INTRODUCTION = `# Configuration
 
-Settings come from five places; each beats those before it:
+Settings come from six places; each beats those before it:
 
 1. the defaults below,
 2. the job's code, for example \`env.enableCheckpointing(1000)\`,
-3. \`millrace.yaml\` in the working directory, or the file that \`--config\` names,
-4. the environment: \`MILLRACE_\` and the key in capitals with \`_\` for dots and dashes; some options have a shared name such as \`KAFKA_BROKERS\` too, which \`MILLRACE_…\` beats,
-5. flags: \`-D key=value\`.
+3. a file of Flink's that \`--conf\` names ([which keys](guide/cli.md#flinks-own-file)),
+4. \`millrace.yaml\` in the working directory, or the file that \`--config\` names,
+5. the environment: \`MILLRACE_\` and the key in capitals with \`_\` for dots and dashes; some options have a shared name such as \`KAFKA_BROKERS\` too, which \`MILLRACE_…\` beats,
+6. flags: \`-D key=value\`.
 
 The file may nest maps or write keys with dots, or both:
 

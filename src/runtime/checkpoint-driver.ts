@@ -26,6 +26,7 @@ import type { TimerHandle, World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
 import type { FaultHook } from './fault-points.ts'
 import { commitAll } from './output-commits.ts'
+import type { OutsideRuns } from './outside-runs.ts'
 import { type SavepointOrder, SavepointOrders } from './savepoint-orders.ts'
 import type { AttemptStorage, StateStorage } from './state-storage.ts'
 import type { Task } from './task.ts'
@@ -39,6 +40,7 @@ export interface CheckpointDriverOptions {
   readonly store: CheckpointStore
   readonly storage: StateStorage
   readonly attemptStorage: AttemptStorage
+  readonly outside: OutsideRuns
   /** Completed checkpoints that may be discarded later. */
   readonly retained: readonly CompletedCheckpoint[]
   readonly world: World
@@ -180,6 +182,7 @@ export class CheckpointDriver {
   #retain(checkpoint: CompletedCheckpoint): void {
     this.#retained.set(checkpoint.n, checkpoint)
     this.#shared.add(checkpoint)
+    this.#options.outside.add(checkpoint)
   }
 
   #now(): number {
@@ -418,7 +421,9 @@ export class CheckpointDriver {
       for (const n of forgotten) {
         const old = this.#retained.get(n)
         this.#retained.delete(n)
-        if (old !== undefined) await discardFiles(old, this.#shared.forget(old), storage)
+        if (old === undefined) continue
+        await discardFiles(old, this.#shared.forget(old), storage)
+        await this.#options.outside.forgotten(old)
       }
       if (forgotten.length > 0) {
         const oldest = Math.min(...this.#retained.keys())

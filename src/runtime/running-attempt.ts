@@ -9,6 +9,7 @@ import type { World } from '../core/ports.ts'
 import { isMillraceError } from '../errors.ts'
 import type { Attempt } from './attempt.ts'
 import { type CheckpointDriver, discardCheckpoint } from './checkpoint-driver.ts'
+import type { OutsideRuns } from './outside-runs.ts'
 import type { StateStorage } from './state-storage.ts'
 
 /** How long the last checkpoint may take when the job is stopped; the process must be gone 10 s after SIGTERM. */
@@ -30,6 +31,7 @@ export interface Running {
   readonly run: string
   readonly attempt: Attempt
   readonly driver: CheckpointDriver
+  readonly outside: OutsideRuns
   readonly settle: (end: AttemptEnd) => void
   readonly ended: Promise<AttemptEnd>
 }
@@ -109,8 +111,13 @@ export async function tearDown(
     if (
       !kept &&
       !(end.type === 'ended' && end.end.status === 'CANCELED' && settings.checkpointing.retainOnCancellation)
-    )
-      for (const checkpoint of running.driver.retained) await discardCheckpoint(checkpoint, storage, store)
+    ) {
+      for (const checkpoint of running.driver.retained) {
+        await discardCheckpoint(checkpoint, storage, store)
+        await running.outside.forgotten(checkpoint)
+      }
+      await running.outside.ended()
+    }
   } catch (error) {
     world.logger.warn('cleaning up after the job failed', { error })
   }

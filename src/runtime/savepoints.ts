@@ -5,6 +5,7 @@ import { SharedStateRegistry } from '../checkpoint/shared-state-registry.ts'
 import type { World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
 import { type CheckpointDriver, discardCheckpoint } from './checkpoint-driver.ts'
+import type { OutsideRuns } from './outside-runs.ts'
 import type { StateStorage } from './state-storage.ts'
 
 /** What a savepoint is taken of, and where it may go. */
@@ -67,6 +68,7 @@ export async function discardEarlierRun(
   retainOnCancellation: boolean,
   storage: StateStorage,
   store: CheckpointStore,
+  outside: OutsideRuns,
 ): Promise<void> {
   const earlier = facts.completed.filter(({ run }) => run !== base.run)
   const status = facts.job?.run === facts.attempt?.run ? facts.job?.status : undefined
@@ -77,5 +79,6 @@ export async function discardEarlierRun(
     const isChosen = from !== undefined && old.run === from.run && old.n === from.n
     if (isChosen && handlesOf(old).some(({ kind }) => kind === 'file')) continue
     await discardCheckpoint(old, storage, store, shared.forget(old))
+    await outside.forgotten(old)
   }
 }

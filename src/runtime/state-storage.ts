@@ -1,5 +1,5 @@
 /** Where a job's snapshots go: the checkpoint topic, a directory, or the heap. */
-import type { BlobStore, StateHandle } from '../checkpoint/checkpoint-storage.ts'
+import type { BlobStore, ExternalHandle, StateHandle } from '../checkpoint/checkpoint-storage.ts'
 import type { CompletedCheckpoint } from '../checkpoint/completed-checkpoint.ts'
 import type { StateCodec } from './subtask-checkpointer.ts'
 
@@ -40,12 +40,26 @@ export interface SnapshotFolders {
   keep(checkpoint: CompletedCheckpoint): CompletedCheckpoint
 }
 
+/** A store that keeps keyed state outside of checkpoints, run by run (Redis). */
+export interface OutsideState {
+  /** For messages. */
+  readonly name: string
+  /** The run of this job whose state the handle names; undefined: it names something else. */
+  runOf(handle: ExternalHandle): string | undefined
+  /** Runs of the job that keep something there. Absent where a run cannot be told from one that another process has under way. */
+  runs?(): Promise<ReadonlySet<string>>
+  /** Removes all that a run keeps. Repeatable. */
+  discard(run: string): Promise<void>
+}
+
 export interface StateStorage extends StateReader {
   readonly codec: StateCodec
   /** Checks that it can be written. @throws MILLRACE_CHECKPOINT_STORAGE naming the place. */
   begin(run: string, attempt: number): Promise<AttemptStorage>
   /** Removes the metadata of a discarded checkpoint, when its files are gone. */
   discardMetadata?(run: string, n: number): Promise<void>
+  /** Where keyed state stays outside of checkpoints. */
+  readonly outside?: OutsideState | undefined
   /** Absent where nothing is written to disks. */
   readonly folders?: SnapshotFolders
 }

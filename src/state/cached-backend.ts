@@ -24,7 +24,7 @@ import { CacheCodec, rowVisitor } from './cached-codec.ts'
 import { CacheEvictor } from './cached-evictor.ts'
 import { CacheFreezes } from './cached-freeze.ts'
 import { LayerChain } from './cached-layers.ts'
-import { type CachedBackendOptions, OrderedWrites, type SealedState } from './cached-parts.ts'
+import { type CachedBackendOptions, checkReadable, OrderedWrites, type SealedState } from './cached-parts.ts'
 import { CachedRecord, NEW_RECORD_WEIGHT, type RowBytes, weightOf, weightOfBytes } from './cached-record.ts'
 import { CacheSnapshots } from './cached-snapshots.ts'
 import type { ColdOrigin, ColdRecord, ColdStore } from './cold-store.ts'
@@ -155,7 +155,7 @@ export class CachedKeyedStateBackend
     const layers = handles.flatMap((handle) =>
       handle.kind === 'external' ? [] : handle.kind === 'incremental' ? handle.layers : [handle],
     )
-    this.#checkBackend(external)
+    checkReadable(external, this.options)
     const local = await this.#openLocal(handles)
     const store = local ?? (openStore === undefined ? undefined : await this.#openEmptyOr(external))
     this.#begin(store)
@@ -401,19 +401,6 @@ export class CachedKeyedStateBackend
         details: { operator: this.options.operatorName },
         remedy:
           'Use the state of the current key only; an operator of your own must call prefetch with the keys of each vector.',
-      },
-    )
-  }
-
-  #checkBackend(external: readonly ExternalHandle[]): void {
-    const { durableAs, operatorName } = this.options
-    const other = external.find(({ backend }) => backend !== durableAs)
-    if (other === undefined) return
-    throw new MillraceError(
-      'MILLRACE_STATE_INCOMPATIBLE',
-      `The checkpoint's state of operator '${operatorName}' is kept by state backend '${other.backend}'`,
-      {
-        remedy: `Set state.backend to ${other.backend}, or take a savepoint there: it restores on every backend.`,
       },
     )
   }

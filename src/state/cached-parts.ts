@@ -1,6 +1,8 @@
 /** What the parts of a cached backend are made of, and what they share. */
+import type { ExternalHandle } from '../checkpoint/checkpoint-storage.ts'
 import type { Logger, MetricGroup } from '../core/ports.ts'
 import type { KeyGroupRange } from '../core/state.ts'
+import { MillraceError } from '../errors.ts'
 import type { CacheCodec } from './cached-codec.ts'
 import type { CacheFreezes } from './cached-freeze.ts'
 import type { LayerChain } from './cached-layers.ts'
@@ -73,4 +75,20 @@ export class OrderedWrites {
     this.#last = write.catch(() => undefined)
     return write
   }
+}
+
+/** @throws MILLRACE_STATE_INCOMPATIBLE for state that another backend keeps */
+export function checkReadable(
+  external: readonly ExternalHandle[],
+  { durableAs, operatorName }: Pick<CachedBackendOptions, 'durableAs' | 'operatorName'>,
+): void {
+  const other = external.find(({ backend }) => backend !== durableAs)
+  if (other === undefined) return
+  throw new MillraceError(
+    'MILLRACE_STATE_INCOMPATIBLE',
+    `The checkpoint's state of operator '${operatorName}' is kept by state backend '${other.backend}'`,
+    {
+      remedy: `Set state.backend to ${other.backend}, or take a savepoint there: it restores on every backend.`,
+    },
+  )
 }

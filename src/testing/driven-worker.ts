@@ -169,7 +169,7 @@ export class DrivenWorker {
     const settings = jobSettings(config)
     const parallelism = config.get('parallelism.default')
     const noted: NotePromise = (...wait) => this.promises.note(...wait)
-    const graph = buildJobGraph(watchSinks(submission.graph, noted), {
+    const graph = buildJobGraph(watchSinks(submission.graph, { note: noted, isKilled: () => this.#killed }), {
       jobName,
       defaultParallelism: parallelism === 'auto' ? config.get('taskmanager.numberOfTaskSlots') : parallelism,
       maxParallelism: config.get('pipeline.max-parallelism'),

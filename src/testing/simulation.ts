@@ -6,7 +6,6 @@
  *
  * The same seed gives the same run to the last step; a failing one is run again with a trace to read.
  */
-
 import { coordinatorId } from '../kafka/transactional-id.ts'
 import { forbidRealWorld } from './real-world-guard.ts'
 import { SeededRandom } from './seeded-random.ts'

@@ -2,7 +2,8 @@
  * Sinks that reach the real world (standard output, a database, a file) in a job on virtual time: what their writers and committers wait for
  * is waited for in real time, as promises of functions are. Kafka's own sink is on virtual time itself.
  *
- * A sink that sleeps on the timers it was given waits for the clock of the test; meanwhile that clock goes on.
+ * A sink that sleeps on the timers it was given waits for the clock of the test; meanwhile that clock goes on. A worker that was killed calls
+ * nothing any more: what a call had begun may still be done, as with any request on its way.
  */
 import type { Sink } from '../core/connector.ts'
 import type { StreamGraph, StreamNode } from '../core/graph/stream-graph.ts'
@@ -13,30 +14,40 @@ import { KafkaBound } from '../kafka/kafka-environment.ts'
 /** Hears of each promise, whose it is, and whether it waits for the clock of the test by now. */
 export type NotePromise = (promise: PromiseLike<unknown>, whose: string, waitsForClock: () => boolean) => void
 
-/** The graph with its real sinks watched. */
-export function watchSinks(graph: StreamGraph, note: NotePromise): StreamGraph {
-  return { ...graph, nodes: graph.nodes.map((node) => watchNode(node, note)) }
+/** Who watches. */
+export interface SinkWatch {
+  readonly note: NotePromise
+  /** The worker was killed. */
+  readonly isKilled: () => boolean
 }
 
-function watchNode(node: StreamNode, note: NotePromise): StreamNode {
+/** The graph with its real sinks watched. */
+export function watchSinks(graph: StreamGraph, watch: SinkWatch): StreamGraph {
+  return { ...graph, nodes: graph.nodes.map((node) => watchNode(node, watch)) }
+}
+
+function watchNode(node: StreamNode, watch: SinkWatch): StreamNode {
   if (
     node.kind !== 'sink' ||
     node.sink instanceof KafkaBound ||
     node.sink.describe()['processLocal'] === true
   )
     return node
-  return { ...node, sink: watchSink(node.sink, node.name, note) }
+  return { ...node, sink: watchSink(node.sink, node.name, watch) }
 }
 
 const MAKERS: readonly PropertyKey[] = ['createWriter', 'createCommitter']
+/** What reaches the outside, and may be waited for. */
+const DEEDS: readonly PropertyKey[] = ['open', 'write', 'flush', 'prepareCommit', 'commit', 'recover']
 
-function watchSink(sink: Sink<unknown>, name: string, note: NotePromise): Sink<unknown> {
+function watchSink(sink: Sink<unknown>, name: string, { note, isKilled }: SinkWatch): Sink<unknown> {
   return withMethods(sink, (method, call) => {
     if (!MAKERS.includes(method)) return call
     return (context: { readonly world: World }) => {
       const timers = new CountedTimers(context.world.timers)
       const made = call({ ...context, world: { ...context.world, timers } }) as object
       return withMethods(made, (part, run) => (...args) => {
+        if (isKilled() && DEEDS.includes(part)) return new Promise(() => undefined)
         const result = run(...args)
         if (isThenable(result)) note(result, `${String(part)} of sink '${name}'`, () => timers.pending > 0)
         return result

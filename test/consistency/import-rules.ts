@@ -209,7 +209,7 @@ export const PACKAGE_PLACES: Readonly<
 > = {
   kafkajs: { within: ['src/kafka/kafkajs/'], lazy: false },
   ioredis: { within: ['src/state/redis-connection.ts'], lazy: true },
-  'rocksdb-native': { within: ['src/state/rocksdb-backend.ts'], lazy: true },
+  'rocksdb-native': { within: ['src/state/rocksdb-'], lazy: true },
   '@kafkajs/confluent-schema-registry': { within: ['src/serdes/'], lazy: true },
   snappy: { within: ['src/kafka/'], lazy: true },
   'lz4-napi': { within: ['src/kafka/'], lazy: true },

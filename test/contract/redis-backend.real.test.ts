@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Key, KeyedStateBackend } from '../../src/core/state.ts'
-import { type CachedBackendOptions, CachedKeyedStateBackend } from '../../src/state/cached-backend.ts'
+import { CachedKeyedStateBackend } from '../../src/state/cached-backend.ts'
+import type { CachedBackendOptions } from '../../src/state/cached-parts.ts'
 import type { RedisState } from '../../src/state/redis-state.ts'
 import { stateBackendContract } from '../../src/testing/state-backend-contract.ts'
 import type { ContractBackendOptions, FuzzLife } from '../../src/testing/state-backend-fuzz.ts'

@@ -143,7 +143,7 @@ describe('a running job', () => {
       stdout: '',
       stderr: expect.stringContaining('[MILLRACE_SAVEPOINT_DIRECTORY]'),
     })
-    expect(await type('stop', scene.job, '--savepoint-path', '/proc/nowhere')).toMatchObject({
+    expect(await type('stop', scene.job, '--savepoint-path', '/dev/null/nowhere')).toMatchObject({
       code: 1,
       stdout: '',
     })

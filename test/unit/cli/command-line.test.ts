@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { runCommandLine } from '../../../src/cli/command-line.ts'
+import { COMMANDS } from '../../../src/cli/command-table.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -79,5 +80,68 @@ describe('wrong settings exit 2 before the module is loaded', () => {
     const ended = await millrace(['run', ...options, 'job.ts'], environment)
     expect(ended).toEqual({ code: 2, stdout: '', stderr: expect.stringContaining(message) })
     expect(ended.stderr).not.toContain('loaded')
+  })
+})
+
+describe('every command', () => {
+  const names = Object.keys(COMMANDS)
+
+  test.each(names)('%s has help with options and examples, within 140 columns, on stdout', async (name) => {
+    const help = await millrace([name, '--help'])
+    expect(help).toMatchObject({ code: 0, stderr: '' })
+    expect(help.stdout).toMatch(
+      new RegExp(`^Usage: millrace ${name}\\b[\\s\\S]*Options:[\\s\\S]*Examples?:\\n {2}\\S`),
+    )
+    for (const [option, { short }] of Object.entries(COMMANDS[name]?.shape.options ?? {}))
+      expect(help.stdout).toContain(option === short ? `-${option}` : `--${option}`)
+    expect(help.stdout.split('\n').filter((line) => line.length > 140)).toEqual([])
+  })
+
+  test.each(names)('%s refuses an option that it does not know, and suggests one', async (name) => {
+    expect(await millrace([name, '--hlep'])).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('Unknown option --hlep; did you mean --help?'),
+    })
+  })
+
+  test('is in the list, and nothing else is', async () => {
+    const { stdout } = await millrace(['--help'])
+    const listed = [...stdout.matchAll(/^ {2}(\w+) {2,}\S/gm)].map(([, name]) => name)
+    expect(listed).toEqual(names)
+  })
+})
+
+describe('what was typed wrongly is said before anything is connected', () => {
+  test.each<[string[], string]>([
+    [['cancel'], 'millrace cancel needs the name of a job'],
+    [['info'], 'millrace info needs the name of a job'],
+    [['savepoint', 'a', 'b'], "millrace savepoint takes one job, but 'b' came too"],
+    [['stop', 'a', '--drian'], 'Unknown option --drian; did you mean --drain?'],
+    [['stop', 'a', '--drain=yes'], '--drain takes no value'],
+    [['stop', 'a', '--savepoint-path'], '--savepoint-path needs a value: --savepoint-path DIR'],
+    [['savepoint', 'a', '--drain'], 'Unknown option --drain'],
+    [['list', 'a'], "millrace list takes no job, but 'a' came; try millrace info"],
+    [['events', 'a', '-D', 'x'], '-D x is no setting'],
+    [['checkpoint', 'a', '-D', 'kafka.broker=x:1'], "did you mean 'kafka.brokers'"],
+    [['checkpoint', 'a', '--conf', 'nope.yaml'], 'nope.yaml (ENOENT)'],
+    [['checkpoints', 'lits', 'a'], 'millrace checkpoints needs one of list, show, gc'],
+    [['transactions'], 'millrace transactions needs one of list, abort, commit'],
+    [['completion'], 'millrace completion needs the name of a shell: bash, zsh, fish'],
+    [['completion', 'tcsh'], 'needs the name of a shell'],
+    [['completion', 'bash', 'zsh'], "takes one shell, but 'zsh' came too"],
+    [['doctor'], 'millrace doctor needs a job module'],
+    [['doctor', 'a.ts', 'b.ts'], "'b.ts' came too"],
+    [['doctor', 'nope.ts'], 'There is no file'],
+  ])('%j', async (args, message) => {
+    expect(await millrace(args)).toEqual({ code: 2, stdout: '', stderr: expect.stringContaining(message) })
+  })
+
+  test('without brokers it says where they are named', async () => {
+    expect(await millrace(['info', 'a'])).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/MILLRACE_KAFKA_NOT_CONFIGURED[\s\S]*KAFKA_BROKERS/),
+    })
   })
 })

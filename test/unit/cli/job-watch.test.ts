@@ -27,6 +27,7 @@ describe('a job', () => {
     expect(watch.jobSettled({ jobName: 'etl', status: 'FAILED', error })).toEqual({
       exitCode: ExitCode.FAILED,
       error,
+      failed: { jobName: 'etl', facts: undefined },
     })
     expect(watch.moduleThrew(error)).toEqual({ exitCode: ExitCode.FAILED, error: undefined })
     expect(watch.moduleThrew(new Error('the user wrapped it', { cause: error }))).toEqual({

@@ -41,6 +41,8 @@ export class SavepointScene {
   readonly stored: string[] = []
   readonly #blobs = new MemoryBlobStore()
   readonly store = new MemoryCheckpointStore(this.#blobs)
+  /** Of the job that was started last. */
+  metrics = new MetricRegistry()
   readonly #masters: JobMaster[] = []
 
   private constructor(folder: string) {
@@ -61,7 +63,7 @@ export class SavepointScene {
 
   /** Where checkpoints and savepoints go under these settings. */
   #storage(config: ReturnType<typeof resolveConfig>): StateStorage {
-    const root = config.get('state.backend') === 'filesystem' ? this.checkpoints : undefined
+    const root = ['filesystem', 'rocksdb'].includes(config.get('state.backend')) ? this.checkpoints : undefined
     const memoryThreshold = config.get('state.backend.fs.memory-threshold')
     const folders = new SavepointFolders({ job: 'job', root, memoryThreshold })
     if (root === undefined) return withFolders(plainStorage(this.#blobs, STATE_CODEC), folders)
@@ -116,6 +118,8 @@ export class SavepointScene {
       child: () => logger,
     }
     const storage = this.#storage(config)
+    this.metrics = new MetricRegistry()
+    const world = realWorld(logger, this.metrics)
     const master = createMaster(
       {
         leadership: new LocalLeadership(),
@@ -132,7 +136,7 @@ export class SavepointScene {
           maxParallelism: config.get('pipeline.max-parallelism'),
         }),
         settings: jobSettings(config),
-        world: realWorld(logger, new MetricRegistry()),
+        world,
         incarnation: 'worker',
         start: {
           fresh: job.fresh ?? false,
@@ -141,6 +145,14 @@ export class SavepointScene {
           restoreFrom: job.restoreFrom,
         },
         fault: undefined,
+        keyedState: {
+          backend: config.get('state.backend'),
+          incremental: config.get('state.backend.incremental'),
+          localRecovery: config.get('state.backend.local-recovery'),
+          localRoots: [join(this.folder, 'local')],
+          cacheMaxBytes: config.get('state.backend.cache.max-bytes'),
+          world,
+        },
       },
     )
     this.#masters.push(master)

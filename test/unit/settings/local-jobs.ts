@@ -61,12 +61,14 @@ export class LocalJobs {
 
   /** Files below a folder of the test, relative to it, with their sizes. */
   async files(folder: string): Promise<Map<string, number>> {
-    const found = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
+    const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
     const sizes = new Map<string, number>()
-    for (const entry of found) {
+    for (const entry of entries) {
       if (!entry.isFile()) continue
       const path = join(entry.parentPath, entry.name)
-      sizes.set(relative(folder, path), (await stat(path)).size)
+      const found = await stat(path).catch(() => undefined)
+      // A running job may have removed it meanwhile.
+      if (found !== undefined) sizes.set(relative(folder, path), found.size)
     }
     return sizes
   }
@@ -97,25 +99,29 @@ export interface Counted {
   readonly count: number
 }
 
+/** Each subtask gets a copy of its own, so it has no #private fields: its constructor takes something. */
 class Count extends KeyedProcessFunction<number, number, Counted> {
-  #count!: ValueState<{ count: number; pad: string }>
+  private count!: ValueState<{ count: number; pad: string }>
+  private readonly pad: string
+  constructor(stateBytes: number) {
+    super()
+    this.pad = 'x'.repeat(stateBytes)
+  }
   override open(context: RuntimeContext): void {
-    this.#count = context.getState(new ValueStateDescriptor('count'))
+    this.count = context.getState(new ValueStateDescriptor('count'))
   }
   override processElement(_key: number, context: this['Context'], out: Collector<Counted>): void {
-    const count = (this.#count.value()?.count ?? 0) + 1
-    const key = context.getCurrentKey()
-    // Bytes enough that what a file has besides state does not show.
-    this.#count.update({ count, pad: `${key} ${count} `.repeat(10) })
-    out.collect({ key, count })
+    const count = (this.count.value()?.count ?? 0) + 1
+    this.count.update({ count, pad: this.pad })
+    out.collect({ key: context.getCurrentKey(), count })
   }
 }
 
-/** Counts the numbers that it is fed, each as a key of its own; `onCount` hears of each, and may throw. */
+/** Counts the numbers that it is fed, each as a key of its own; `onCount` hears of each, and may throw. `stateBytes`: of each key, about. */
 export function counting(
   source: FedSource<number>,
   onCount: (counted: Counted) => void = () => undefined,
-  parallelism = 1,
+  { parallelism = 1, stateBytes = 50 } = {},
 ): (env: StreamExecutionEnvironment) => void {
   return (env) => {
     env
@@ -123,7 +129,7 @@ export function counting(
       .uid('numbers')
       .setParallelism(1)
       .keyBy((n) => n)
-      .process(new Count())
+      .process(new Count(stateBytes))
       .uid('count')
       .setParallelism(parallelism)
       .map((counted) => {

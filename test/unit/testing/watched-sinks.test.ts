@@ -65,6 +65,37 @@ describe('functions that wait for real time', () => {
     expect(driver.now() - before).toBeLessThan(200)
   })
 
+  test('of a killed worker are not called any more: what it did not begin is left to its successor', async () => {
+    const done: string[] = []
+    let worker = 0
+    const job = (env: StreamExecutionEnvironment) => {
+      const name = `worker ${++worker}`
+      const sink: TwoPhaseCommittingSink<Order, string> = {
+        kind: 'database',
+        twoPhase: true,
+        describe: () => ({}),
+        createWriter: () => ({
+          write: () => undefined,
+          flush: () => undefined,
+          prepareCommit: () => ['a transaction'],
+          close: () => undefined,
+        }),
+        createCommitter: () => ({
+          // Its first step is taken at once, without waiting for anything.
+          commit: async () => void done.push(`${name} commits`),
+          close: async () => undefined,
+        }),
+      }
+      read(env).sinkTo(sink).uid('database')
+    }
+    const driver = await TestDriver.start(job, options)
+    await driver.crashAt('before-end-txn')
+    expect(done).toEqual([])
+    await driver.restart()
+    await driver.advance(5_000)
+    expect(done[0]).toBe('worker 2 commits')
+  })
+
   test('may sleep on timers of the job in a sink, which the clock of the test moves', async () => {
     const sink: Sink<Order> = {
       kind: 'slow',
