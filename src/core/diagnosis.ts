@@ -27,15 +27,3 @@ export function diagnosisOf(check: string, error: unknown): Diagnosis {
   const message = error instanceof Error ? error.message : String(error)
   return fix(check, message, isMillraceError(error) ? error.remedy : 'See the message.')
 }
-
-/** Runs a check; what it throws is what it found. */
-export async function diagnosed(
-  check: string,
-  look: () => Promise<Diagnosis | readonly Diagnosis[]>,
-): Promise<readonly Diagnosis[]> {
-  try {
-    return [await look()].flat()
-  } catch (error) {
-    return [diagnosisOf(check, error)]
-  }
-}

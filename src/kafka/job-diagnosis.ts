@@ -2,7 +2,7 @@
  * Looks at everything in Kafka that a job needs, without changing anything: no topic is made, no id initialised, no group joined. So a job
  * that runs under the same name notices nothing.
  */
-import { type Diagnosis, diagnosed, fix, ok, skipped } from '../core/diagnosis.ts'
+import { type Diagnosis, diagnosisOf, fix, ok, skipped } from '../core/diagnosis.ts'
 import type { JobGraph } from '../core/graph/job-graph.ts'
 import type { JobSettings } from '../core/job-settings.ts'
 import type { Logger } from '../core/ports.ts'
@@ -48,6 +48,18 @@ export async function diagnoseKafka(cluster: KafkaCluster, job: DiagnosedJob): P
     diagnosed(`topic ${jobTopic(job.jobName, 'control')}`, () => ownTopic(cluster, job, 'control')),
   ])
   return found.flat()
+}
+
+/** Runs a check; what it throws is what it found. */
+export async function diagnosed(
+  check: string,
+  look: () => Promise<Diagnosis | readonly Diagnosis[]>,
+): Promise<readonly Diagnosis[]> {
+  try {
+    return [await look()].flat()
+  } catch (error) {
+    return [diagnosisOf(check, error)]
+  }
 }
 
 async function brokers(cluster: KafkaCluster): Promise<Diagnosis> {

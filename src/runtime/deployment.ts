@@ -1,7 +1,6 @@
 /**
  * The composition root: the only place that picks a Kafka cluster, a state backend and storage, and starts a job. Everything else sees contracts.
  */
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { JobClient } from '../api/job-client.ts'
 import type { JobExecutor, JobSubmission } from '../api/job-executor.ts'
@@ -12,6 +11,7 @@ import type { CheckpointStore, OutputTransactions } from '../checkpoint/checkpoi
 import type { Leadership } from '../checkpoint/leadership.ts'
 import { jobSettings } from '../config/job-settings.ts'
 import { kafkaConnection } from '../config/kafka-connection.ts'
+import { checkpointRoot, redisSettings, stateSettings } from '../config/state-settings.ts'
 import { type Config, loadConfig } from '../config.ts'
 import { type FailureFacts, failureReport } from '../core/failure-report.ts'
 import { explain } from '../core/graph/execution-graph.ts'
@@ -43,6 +43,7 @@ import { WorkerGroup } from '../kafka/worker-group.ts'
 import { MetricRegistry } from '../metrics/metrics.ts'
 import { JobDirectory, jobFolder } from '../state/job-directory.ts'
 import { type KeyedBackendSettings, keyedBackends } from '../state/keyed-backends.ts'
+import { removeLocalState } from '../state/local-recovery.ts'
 import { MemoryBlobStore } from '../state/memory-blob-store.ts'
 import { STATE_CODEC } from '../state/operator-state-codec.ts'
 import { RedisState } from '../state/redis-state.ts'
@@ -57,7 +58,7 @@ import { openLog } from './logging.ts'
 import { MemoryCheckpointStore } from './memory-checkpoint-store.ts'
 import { showProgress } from './progress.ts'
 import { REAL_CLOCK, realWorld } from './real-world.ts'
-import { plainStorage, type StateStorage } from './state-storage.ts'
+import { type OutsideState, plainStorage, type StateStorage } from './state-storage.ts'
 import { StatusLine } from './status-line.ts'
 import { onStopSignal } from './stop-signals.ts'
 
@@ -159,11 +160,12 @@ async function start(
   const world = realWorld(logger, metrics)
   const incarnation = world.random.uuid()
   const fault = faultHook(process.env[FAULT_POINT_VARIABLE], (signal) => process.kill(process.pid, signal))
-  const redis = await openRedis(jobName, config, world)
+  const server = await redisSettings(config)
+  const redis = server === undefined ? undefined : await RedisState.open({ ...server, job: jobName, logger })
   const connect = async (): Promise<Composition> =>
     usesKafka(graph)
-      ? connectKafka(jobName, graph, config, settings, world, incarnation, fault)
-      : composeLocal(jobName, config, settings, world)
+      ? connectKafka(jobName, graph, config, settings, world, incarnation, fault, redis)
+      : composeLocal(jobName, config, settings, world, redis)
   const composition = await connect().catch(async (error: unknown) => {
     await redis?.close()
     throw error
@@ -182,7 +184,7 @@ async function start(
       restoreFrom,
     },
     fault,
-    keyedState: keyedStateSettings(config, world, redis),
+    keyedState: { ...stateSettings(config), world, redis },
   })
   const undo = onStopSignal(() => master.stop(), logger)
   const progress = showProgress({
@@ -206,6 +208,7 @@ async function start(
     progress.stop()
     await composition.close()
     await redis?.close()
+    await removeLeftovers(end.status, jobName, config, settings, world)
     if (end.status === 'FAILED') {
       // Under the command line the command prints the report, once.
       if (!launch.launchedByCli)
@@ -220,6 +223,23 @@ async function start(
     return end
   })
   return runningClient({ id: incarnation, name: jobName }, master, ended, world.clock)
+}
+
+/** State on this machine's disks serves a later start of the same run; behind the end of the run there is none. */
+async function removeLeftovers(
+  status: string,
+  jobName: string,
+  config: Config,
+  { checkpointing }: JobSettings,
+  { logger }: World,
+): Promise<void> {
+  const isOver = status === 'FINISHED' || (status === 'CANCELED' && !checkpointing.retainOnCancellation)
+  if (config.get('state.backend') !== 'rocksdb' || !isOver) return
+  try {
+    await removeLocalState({ roots: stateSettings(config).localRoots, jobName, logger })
+  } catch (error) {
+    logger.warn('the state of the job on this machine could not be removed', { error })
+  }
 }
 
 /** Where a completed checkpoint of a run lies; nowhere for a job that keeps them in its process. */
@@ -242,7 +262,13 @@ function lagOf(metrics: MetricRegistry): bigint {
   return BigInt(Math.round(lag))
 }
 
-function composeLocal(jobName: string, config: Config, settings: JobSettings, world: World): Composition {
+function composeLocal(
+  jobName: string,
+  config: Config,
+  settings: JobSettings,
+  world: World,
+  redis: RedisState | undefined,
+): Composition {
   if (settings.checkpointing.intervalMs !== undefined)
     world.logger.warn(
       'the job has no Kafka source or sink: its checkpoints are kept in this process and do not survive it',
@@ -251,7 +277,8 @@ function composeLocal(jobName: string, config: Config, settings: JobSettings, wo
   return {
     leadership: new LocalLeadership(),
     store: new MemoryCheckpointStore(blobs),
-    storage: storageOf(jobName, config, blobs),
+    // Without a group nobody knows whether a run of another process is over.
+    storage: { ...storageOf(jobName, config, blobs), outside: outsideState(redis, false) },
     transactions: undefined,
     close: async () => undefined,
   }
@@ -296,40 +323,6 @@ function heapOnly(world: World): KeyedBackendSettings {
   }
 }
 
-function keyedStateSettings(
-  config: Config,
-  world: World,
-  redis: RedisState | undefined,
-): KeyedBackendSettings {
-  return {
-    backend: config.get('state.backend'),
-    incremental: config.get('state.backend.incremental'),
-    localRecovery: config.get('state.backend.local-recovery'),
-    localRoots: config.get('taskmanager.state.local.root-dirs') ?? [],
-    cacheMaxBytes: config.get('state.backend.cache.max-bytes'),
-    world,
-    redis,
-  }
-}
-
-/** The job's state in Redis, if that is where it is kept. */
-async function openRedis(jobName: string, config: Config, world: World): Promise<RedisState | undefined> {
-  const url = config.get('state.backend.redis.url')
-  if (config.get('state.backend') !== 'redis' || url === undefined) return undefined
-  const ca = config.get('state.backend.redis.ssl.ca')
-  const sentinelPassword = config.get('state.backend.redis.sentinel.password')
-  return RedisState.open({
-    url,
-    timeoutMs: config.get('state.backend.redis.timeout'),
-    persistence: config.get('state.backend.redis.persistence'),
-    replicas: config.get('state.backend.redis.replicas'),
-    ...(ca === undefined ? {} : { ca: await readFile(ca, 'utf8') }),
-    ...(sentinelPassword === undefined ? {} : { sentinelPassword }),
-    job: jobName,
-    logger: world.logger,
-  })
-}
-
 /** Connects for a command that needs Kafka and no job; closes again whatever happens. */
 export async function withCluster(
   config: Config,
@@ -359,6 +352,7 @@ async function connectKafka(
   world: World,
   incarnation: string,
   fault: FaultHook | undefined,
+  redis: RedisState | undefined,
 ): Promise<Composition> {
   const connection = await kafkaConnection(config, jobName)
   const cluster = new KafkajsCluster(connection, world.logger)
@@ -374,7 +368,7 @@ async function connectKafka(
       cluster,
       startMember: (member) =>
         startGroupThread({ ...connection, clientId: `${connection.clientId}-membership` }, member),
-      openStorage: (own) => storageOf(jobName, config, own),
+      openStorage: (own) => ({ ...storageOf(jobName, config, own), outside: outsideState(redis, true) }),
       fault,
     })
   } catch (error) {
@@ -469,10 +463,14 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
   }
 }
 
-/** The folder that checkpoints go to; undefined: the job's topic. */
-function checkpointRoot(config: Config): string | undefined {
-  const backend = config.get('state.backend')
-  return backend === 'filesystem' || backend === 'rocksdb' ? config.get('state.checkpoints.dir') : undefined
+function outsideState(redis: RedisState | undefined, leads: boolean): OutsideState | undefined {
+  if (redis === undefined) return undefined
+  return {
+    name: redis.name,
+    runOf: (handle) => redis.runOf(handle),
+    ...(leads ? { runs: () => redis.runs() } : {}),
+    discard: async (run) => void (await redis.discard(run)),
+  }
 }
 
 /** Where snapshots go; `own` is the place that the job has anyway. */

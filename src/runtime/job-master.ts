@@ -37,10 +37,10 @@ import { jobFailure } from './job-failure.ts'
 import { JobHistory } from './job-history.ts'
 import { findings, pendingInfo, tasksInfo } from './job-info.ts'
 import { JobState } from './job-state.ts'
-import { checkOutputIsCommitted } from './output-check.ts'
+import { OutsideRuns } from './outside-runs.ts'
 import { RestartStrategy } from './restart-strategy.ts'
 import { type AttemptEnd, endOf, type JobEnd, type Running, suspend, tearDown } from './running-attempt.ts'
-import { discardEarlierRun, takeSavepoint } from './savepoints.ts'
+import { discardEarlierRun, discardEnded, takeSavepoint } from './savepoints.ts'
 import { SplitDiscovery } from './split-discovery.ts'
 import type { AttemptStorage, StateStorage } from './state-storage.ts'
 import { shapesOf, type Taken, TakeOver } from './take-over.ts'
@@ -90,6 +90,8 @@ export class JobMaster {
   readonly #gone = Promise.withResolvers<JobStatus>()
   /** Who waits until the job runs. */
   #waiting: PromiseWithResolvers<Running>[] = []
+  /** Looked for once, beside the first attempt. */
+  #orphans: Promise<void> | undefined
   readonly #committers = new Map<string, Committer<unknown>>()
   readonly #sources = new Map<string, Source<unknown, any>>()
 
@@ -145,7 +147,6 @@ export class JobMaster {
   async #inOrder(): Promise<JobEnd> {
     let end: JobEnd
     try {
-      checkOutputIsCommitted(this.#options.graph, this.#options.settings)
       end = await this.#attempts()
     } catch (error) {
       end = { status: 'FAILED', error }
@@ -349,7 +350,10 @@ export class JobMaster {
   ): Promise<Running | Extract<AttemptEnd, { type: 'ended' }>> {
     const { store, storage, world } = this.#options
     const taken = await this.#takeOver.run(enumerators)
-    if (taken.type === 'ended') return { type: 'ended', end: { status: taken.status } }
+    if (taken.type === 'ended') {
+      await discardEnded(taken, storage, store, world.logger)
+      return { type: 'ended', end: { status: taken.status } }
+    }
     this.#history.started(taken.plan.run, taken.plan.attempt, taken.base.n)
     const attemptStorage = await storage.begin(taken.plan.run, taken.plan.attempt)
     const running = this.#build(taken, attemptStorage)
@@ -364,7 +368,8 @@ export class JobMaster {
     }
     store.restored?.()
     const { retainOnCancellation } = this.#options.settings.checkpointing
-    await discardEarlierRun(taken, retainOnCancellation, storage, store)
+    await discardEarlierRun(taken, retainOnCancellation, storage, store, running.outside)
+    this.#orphans ??= running.outside.removeOrphans(() => store.proveLeadership())
     this.#history.lastCompleted ??= { n: taken.base.n, at: world.clock.now() }
     return running
   }
@@ -378,6 +383,8 @@ export class JobMaster {
     })
     const fail = (error: unknown): void => settle({ type: 'failed', error })
     const retained = plan.type === 'resume' ? facts.completed.filter((c) => c.run === plan.run) : [base]
+    const outside = new OutsideRuns(storage.outside, plan.run, world.logger)
+    for (const checkpoint of facts.completed) outside.add(checkpoint)
     let driver: CheckpointDriver
     const openEnds = new Set<string>()
     const attempt = new Attempt({
@@ -426,6 +433,7 @@ export class JobMaster {
       store,
       storage,
       attemptStorage,
+      outside,
       retained,
       world,
       get tasks() {
@@ -450,7 +458,7 @@ export class JobMaster {
       fault: this.#options.fault,
       onFailure: fail,
     })
-    return { run: plan.run, attempt, driver, settle, ended }
+    return { run: plan.run, attempt, driver, outside, settle, ended }
   }
 
   /** All input was handled to its end: one last checkpoint, whatever the pause, and its confirmation ends the job. */

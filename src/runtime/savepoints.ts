@@ -1,11 +1,11 @@
-/** Takes savepoints of a running attempt, and says which earlier checkpoints a new run may remove. */
+/** Takes savepoints of a running attempt, and removes checkpoints of runs that are over, as far as nobody needs them. */
 import type { CheckpointStore, RecoveryFacts } from '../checkpoint/checkpoint-store.ts'
 import { type CompletedCheckpoint, handlesOf } from '../checkpoint/completed-checkpoint.ts'
 import { SharedStateRegistry } from '../checkpoint/shared-state-registry.ts'
-import type { World } from '../core/ports.ts'
+import type { Logger, World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
 import { type CheckpointDriver, discardCheckpoint } from './checkpoint-driver.ts'
-import type { OutsideRuns } from './outside-runs.ts'
+import { OutsideRuns } from './outside-runs.ts'
 import type { StateStorage } from './state-storage.ts'
 
 /** What a savepoint is taken of, and where it may go. */
@@ -80,5 +80,34 @@ export async function discardEarlierRun(
     if (isChosen && handlesOf(old).some(({ kind }) => kind === 'file')) continue
     await discardCheckpoint(old, storage, store, shared.forget(old))
     await outside.forgotten(old)
+  }
+}
+
+/**
+ * What a leader left that died between the end of a FINISHED run and its cleaning up. Nobody resumes from it; what it cannot remove costs room.
+ * Of a CANCELED run nothing is touched: whether its checkpoints were to be kept is not recorded.
+ */
+export async function discardEnded(
+  { status, facts }: { readonly status: string; readonly facts: RecoveryFacts },
+  storage: StateStorage,
+  store: CheckpointStore,
+  logger: Logger,
+): Promise<void> {
+  const run = facts.attempt?.run
+  if (status !== 'FINISHED' || run === undefined) return
+  const outside = new OutsideRuns(storage.outside, run, logger)
+  const shared = new SharedStateRegistry()
+  for (const checkpoint of facts.completed) {
+    outside.add(checkpoint)
+    shared.add(checkpoint)
+  }
+  try {
+    for (const checkpoint of facts.completed.filter((each) => each.run === run)) {
+      await discardCheckpoint(checkpoint, storage, store, shared.forget(checkpoint))
+      await outside.forgotten(checkpoint)
+    }
+    await outside.ended()
+  } catch (error) {
+    logger.warn('cleaning up after the job failed', { error })
   }
 }

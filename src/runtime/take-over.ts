@@ -47,6 +47,9 @@ export interface TakeOverOptions {
 
 type RunningPlan = Extract<RecoveryPlan, { type: 'start' | 'resume' }>
 
+/** There is nothing to run. */
+export type Ended = Extract<RecoveryPlan, { type: 'ended' }> & { readonly facts: RecoveryFacts }
+
 /** What an attempt starts from. */
 export interface Taken {
   readonly type: 'taken'
@@ -75,7 +78,7 @@ export class TakeOver {
   /** `enumerators` gets the source enumerators that were made, in the order of the sources, also when it throws. */
   async run(
     enumerators: SplitEnumerator<SourceSplit>[],
-  ): Promise<Taken | Extract<RecoveryPlan, { type: 'ended' }>> {
+  ): Promise<Taken | Ended> {
     const { store, world, graph, start, transactions, storage } = this.#options
     const found = await store.takeOver()
     const accepted = this.#first ? start.acceptLostTransactions : []
@@ -89,7 +92,7 @@ export class TakeOver {
     })
     if (plan.type === 'ended') {
       world.logger.info(plan.message)
-      return plan
+      return { ...plan, facts }
     }
     const recorded = facts.attempt?.sinks ?? []
     await transactions?.observe(recorded)
@@ -105,7 +108,7 @@ export class TakeOver {
       sinks: transactions?.records(recorded) ?? recorded,
       begunAt: plan.run === facts.attempt?.run ? (facts.attempt.begunAt ?? 0) : now,
     }
-    if (plan.type === 'finish') return this.#finishStop(plan, record)
+    if (plan.type === 'finish') return { ...(await this.#finishStop(plan, record)), facts }
     const from = plan.type === 'start' ? plan.from : undefined
     const own = await this.#finishCommits(plan, record)
     const begun = from === undefined ? undefined : await this.#beginWith(from, plan, enumerators)

@@ -3,7 +3,7 @@
  * process; a checkpoint names the id of the one that it can be recovered from. Others are removed when the next one is made, unless a
  * process that lives still owns them.
  */
-import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { encodeJobName } from '../core/job-name.ts'
@@ -45,7 +45,8 @@ export class LocalFolders {
 
   constructor({ roots, jobName, uid, subtask, logger }: LocalFolderOptions) {
     const spread = [...uid].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)!) >>> 0, subtask)
-    const root = roots.length === 0 ? join(tmpdir(), 'millrace') : roots[spread % roots.length]!
+    const places = placesOf(roots)
+    const root = places[spread % places.length]!
     const operator = `${encodeJobName(uid, NAME_BYTES)}-${subtask}`
     this.#base = join(root, encodeJobName(jobName, NAME_BYTES), operator)
     this.#logger = logger
@@ -100,25 +101,12 @@ export class LocalFolders {
     }
   }
 
-  async #ids(): Promise<string[]> {
-    try {
-      return await readdir(this.#base)
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
-      throw new MillraceError('MILLRACE_LOCAL_STATE', `The folder ${this.#base} cannot be read`, {
-        cause: error,
-      })
-    }
+  #ids(): Promise<string[]> {
+    return foldersIn(this.#base)
   }
 
-  async #owner(id: string): Promise<number | undefined> {
-    try {
-      const pid = Number(await readFile(join(this.#base, id, OWNER_FILE), 'utf8'))
-      return Number.isSafeInteger(pid) && pid > 0 ? pid : undefined
-    } catch (error) {
-      this.#logger.debug('a folder of local state has no owner', { error })
-      return undefined
-    }
+  #owner(id: string): Promise<number | undefined> {
+    return ownerOf(join(this.#base, id), this.#logger)
   }
 
   async #own(id: string): Promise<void> {
@@ -141,6 +129,62 @@ export class LocalFolders {
       markDamaged: () => writeFile(join(path, DAMAGED_FILE), ''),
       remove: () => this.#remove(id),
     }
+  }
+}
+
+/**
+ * Removes what a job that is over left on this machine, in all its runs and of all its operators; what another process that lives uses stays.
+ * @throws MILLRACE_LOCAL_STATE naming a folder that cannot be read
+ */
+export async function removeLocalState({
+  roots,
+  jobName,
+  logger,
+}: Pick<LocalFolderOptions, 'roots' | 'jobName' | 'logger'>): Promise<void> {
+  for (const root of placesOf(roots)) {
+    const job = join(root, encodeJobName(jobName, NAME_BYTES))
+    for (const operator of await foldersIn(job)) {
+      for (const id of await foldersIn(join(job, operator))) {
+        const path = join(job, operator, id)
+        const owner = await ownerOf(path, logger)
+        if (owner !== undefined && owner !== process.pid && isAlive(owner)) continue
+        await rm(path, { recursive: true, force: true })
+      }
+      await removeIfEmpty(join(job, operator))
+    }
+    await removeIfEmpty(job)
+  }
+}
+
+function placesOf(roots: readonly string[]): readonly string[] {
+  return roots.length === 0 ? [join(tmpdir(), 'millrace')] : roots
+}
+
+async function foldersIn(path: string): Promise<string[]> {
+  try {
+    return await readdir(path)
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw new MillraceError('MILLRACE_LOCAL_STATE', `The folder ${path} cannot be read`, { cause })
+  }
+}
+
+async function removeIfEmpty(path: string): Promise<void> {
+  try {
+    await rmdir(path)
+  } catch (error) {
+    if (!['ENOENT', 'ENOTEMPTY', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  }
+}
+
+/** The process that uses a folder. */
+async function ownerOf(path: string, logger: Logger): Promise<number | undefined> {
+  try {
+    const pid = Number(await readFile(join(path, OWNER_FILE), 'utf8'))
+    return Number.isSafeInteger(pid) && pid > 0 ? pid : undefined
+  } catch (error) {
+    logger.debug('a folder of local state has no owner', { error })
+    return undefined
   }
 }
 

@@ -1,8 +1,10 @@
 /** Redis as a job uses it: one server or cluster for all operators of a worker, checked before anything is kept in it. */
+import type { ExternalHandle } from '../checkpoint/checkpoint-storage.ts'
 import type { Logger } from '../core/ports.ts'
 import type { ColdOrigin } from './cold-store.ts'
 import { RedisConnection } from './redis-connection.ts'
-import { discardRedisState } from './redis-discard.ts'
+import { discardRedisState, redisRuns } from './redis-discard.ts'
+import { readRedisHandle } from './redis-handle.ts'
 import { type RedisDurability, RedisServerGuard } from './redis-server.ts'
 import { RedisStore, type RedisStoreOptions } from './redis-store.ts'
 import { parseRedisUrl } from './redis-url.ts'
@@ -68,6 +70,23 @@ export class RedisState {
         origins,
         ...subtask,
       })
+  }
+
+  /** The server or cluster, without user and password. */
+  get name(): string {
+    return `Redis at ${this.#connection.name}`
+  }
+
+  /** The run of this job whose state a checkpoint names; undefined for state of another job, which that job removes. */
+  runOf({ backend, state }: ExternalHandle): string | undefined {
+    if (backend !== 'redis') return undefined
+    const { job, run } = readRedisHandle(state)
+    return job === this.#options.job ? run : undefined
+  }
+
+  /** Runs of the job that keep something here. @throws MILLRACE_REDIS_* */
+  async runs(): Promise<ReadonlySet<string>> {
+    return new Set((await redisRuns(this.#connection, this.#options.job)).keys())
   }
 
   /** Removes the job's keys, or those of one run. Returns how many went. */

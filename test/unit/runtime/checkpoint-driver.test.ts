@@ -10,6 +10,7 @@ import { MillraceError } from '../../../src/errors.ts'
 import { CheckpointDriver, discardCheckpoint } from '../../../src/runtime/checkpoint-driver.ts'
 import { commitAll } from '../../../src/runtime/output-commits.ts'
 import { MemoryCheckpointStore } from '../../../src/runtime/memory-checkpoint-store.ts'
+import { OutsideRuns } from '../../../src/runtime/outside-runs.ts'
 import { plainStorage } from '../../../src/runtime/state-storage.ts'
 import type { Task } from '../../../src/runtime/task.ts'
 import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
@@ -112,6 +113,7 @@ async function driver(config: Partial<CoordinatorConfig> = {}): Promise<Checkpoi
     store,
     storage,
     attemptStorage: await storage.begin('r', 3),
+    outside: new OutsideRuns(undefined, 'r', virtual.world.logger),
     retained: [],
     world: virtual.world,
     tasks: tasks as unknown as Task[],

@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { ExternalizedCheckpointCleanup, type JobClient, type StreamExecutionEnvironment } from 'millrace'
+import { ExternalizedCheckpointCleanup, type JobClient, type StreamExecutionEnvironment, WatermarkStrategy } from 'millrace'
 import { FedSource } from './fed-source.ts'
 import { type Counted, counting, LocalJobs, type Settings } from './local-jobs.ts'
 
@@ -98,6 +98,47 @@ describe('state.checkpoints.num-retained', () => {
     // The next commit point forgets one more, and then its files go.
     await jobs.until('older ones are removed', async () => (await jobs.stored()).length <= retained + 1)
     expect(await jobs.stored()).toEqual(taken.slice(-retained - 1))
+  })
+})
+
+describe('execution.checkpointing.timeout', () => {
+  test('what a checkpoint stored that was aborted is removed', async () => {
+    let holds = true
+    const client = await running(
+      {
+        ...FILES,
+        'execution.checkpointing.timeout': '200 ms',
+        'execution.checkpointing.tolerable-failed-checkpoints': 9,
+      },
+      {
+        configure: (env) =>
+          // A task of its own that never comes to its barrier.
+          env
+            .fromSource(new FedSource<number>(), WatermarkStrategy.noWatermarks(), 'other')
+            .uid('other')
+            .setParallelism(1)
+            .sinkTo({
+              kind: 'held',
+              describe: () => ({}),
+              createWriter: ({ world }) => ({
+                write: () => undefined,
+                flush: async () => {
+                  while (holds) await world.timers.sleep(5)
+                },
+                close: () => undefined,
+              }),
+            })
+            .uid('held')
+            .setParallelism(1),
+      },
+    )
+    const hanging = client.triggerCheckpoint()
+    await jobs.until('its state is stored', async () => (await jobs.stored()).length > 0)
+    await expect(hanging).rejects.toMatchObject({ code: 'MILLRACE_CHECKPOINT_FAILED' })
+    await jobs.until('its files are removed', async () => (await jobs.stored()).length === 0)
+    holds = false
+    expect(await client.triggerCheckpoint()).toBe(2)
+    expect(await jobs.stored()).toEqual([2])
   })
 })
 
