@@ -14,9 +14,9 @@ import {
   type CommitPermit,
   type Committer,
   type CommitterContext,
-  MillraceError,
   type RecordVector,
   type SinkWriterContext,
+  StateLostError,
   type TwoPhaseCommittingSink,
   type TwoPhaseSinkWriter,
 } from 'millrace'
@@ -142,8 +142,8 @@ class SqliteCommitter implements Committer<StagedBatch> {
         .prepare('SELECT row FROM millrace_staged WHERE batch = ? ORDER BY rowid')
         .all(batch)
       if (staged.length !== rows)
-        throw new MillraceError(
-          'MILLRACE_TRANSACTION_LOST',
+        throw new StateLostError(
+          'MILLRACE_STATE_LOST',
           `'${file}' holds ${staged.length} of the ${rows} rows that checkpoint ${n} of job '${this.#context.jobName}' staged for table ${table}`,
         )
       for (const { row } of staged) {

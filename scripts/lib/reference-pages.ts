@@ -2,6 +2,8 @@
 import { join } from 'node:path'
 import { optionsMarkdown } from '../../src/config/options-markdown.ts'
 import { ERROR_CODES } from '../../src/errors.ts'
+import { EFFECTS } from '../../test/effects.ts'
+import { effectsMarkdown } from './effects-markdown.ts'
 
 /** The repository's root folder. */
 export const ROOT = join(import.meta.dirname, '..', '..')
@@ -47,6 +49,9 @@ ${sections.join('\n')}`
 export function referencePages(): ReferencePage[] {
   return [
     { path: 'docs/errors.md', text: errorsPage(ERROR_CODES) },
-    { path: 'docs/configuration.md', text: `${NOTICE('src/config/option-table.ts')}\n${optionsMarkdown()}` },
+    {
+      path: 'docs/configuration.md',
+      text: `${NOTICE('src/config/option-table.ts and test/effects.ts')}\n${optionsMarkdown()}\n${effectsMarkdown(EFFECTS)}`,
+    },
   ]
 }

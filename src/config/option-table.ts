@@ -72,7 +72,7 @@ export const OPTIONS = {
     min: 1,
     max: 1_000,
     knownAs: ['execution.checkpointing.num-retained'],
-    doc: 'Completed checkpoints to keep.',
+    doc: 'Completed checkpoints to keep. The one before them is removed when the next one is completed.',
   },
   'state.savepoints.dir': {
     type: 'path',
@@ -90,6 +90,7 @@ export const OPTIONS = {
     type: 'enum',
     values: ['aof', 'replicas', 'any'],
     default: 'aof',
+    appliesWhen: { key: 'state.backend', is: 'redis' },
     doc: 'How safe state in Redis is when a checkpoint counts as stored: `aof` in the append-only file on disk, `replicas` in the memory of so many replicas, `any` whatever the server does, which may lose completed checkpoints in a crash.',
   },
   'state.backend.redis.replicas': {
@@ -105,6 +106,7 @@ export const OPTIONS = {
     default: '10 s',
     min: '100 ms',
     max: '10 min',
+    appliesWhen: { key: 'state.backend', is: 'redis' },
     doc: 'A request to Redis that is not answered in this time, repeated tries included, fails.',
   },
   'state.backend.redis.sentinel.password': {
@@ -167,7 +169,8 @@ export const OPTIONS = {
   'execution.checkpointing.aligned-checkpoint-timeout': {
     type: 'duration',
     default: '0 ms',
-    doc: 'With `execution.checkpointing.unaligned`: how long after its trigger a checkpoint is aligned before its barriers overtake; 0 = they overtake at once.',
+    appliesWhen: { key: 'execution.checkpointing.unaligned', is: 'true' },
+    doc: 'How long after its trigger a checkpoint is aligned before its barriers overtake; 0 = they overtake at once.',
   },
   'restart-strategy.type': {
     type: 'enum',
@@ -339,6 +342,7 @@ export const OPTIONS = {
     type: 'duration',
     default: '30 s',
     min: '100 ms',
+    max: '1 h',
     knownAs: ['request.timeout.ms'],
     doc: 'A request that is not answered in this time is sent again.',
   },

@@ -6,6 +6,8 @@ import type { Logger, MetricGroup } from './ports.ts'
 import type {
   AggregatingState,
   AggregatingStateDescriptor,
+  AsyncMapState,
+  AsyncMapStateDescriptor,
   BroadcastState,
   Key,
   KeyedStateStore,
@@ -41,6 +43,7 @@ export interface RuntimeContext extends KeyedStateStore {
   getState<T>(descriptor: ValueStateDescriptor<T>): ValueState<T>
   getListState<T>(descriptor: ListStateDescriptor<T>): ListState<T>
   getMapState<K, V>(descriptor: MapStateDescriptor<K, V>): MapState<K, V>
+  getAsyncMapState<K, V>(descriptor: AsyncMapStateDescriptor<K, V>): AsyncMapState<K, V>
   getReducingState<T>(descriptor: ReducingStateDescriptor<T>): ReducingState<T>
   getAggregatingState<IN, ACC, OUT>(
     descriptor: AggregatingStateDescriptor<IN, ACC, OUT>,

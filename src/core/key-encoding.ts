@@ -12,6 +12,7 @@
  *   bytes    07, then the bytes
  *   array    08, then for each element the length of its encoding (unsigned LEB128) and its encoding
  *
+ * 09 and 0a begin no key: they name parts of what a key holds (state/map-part.ts).
  * Injective: different keys have different bytes (1, 1n, '1' and true are four keys). Total: every `Key` has bytes.
  */
 import { MillraceError, StateLostError } from '../errors.ts'

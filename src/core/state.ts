@@ -41,6 +41,27 @@ export interface MapState<K, V> extends State {
   isEmpty(): boolean
 }
 
+/**
+ * A map a key that may be large: each entry is loaded, stored and changed by itself, so reads are promises. Keys are strings, numbers,
+ * bigints or booleans. Every promise and iterator must be awaited before the function returns (or its own promise settles).
+ */
+export interface AsyncMapState<K, V> {
+  get(key: K): Promise<V | undefined>
+  /** The entries that exist, of all keys in one round trip. */
+  getAll(keys: Iterable<K>): Promise<Map<K, V>>
+  contains(key: K): Promise<boolean>
+  /** Nothing is read, so nothing is waited for. */
+  put(key: K, value: V): void
+  /** Nothing is read, so nothing is waited for. */
+  remove(key: K): void
+  /** All entries, in no order, by pages. What is put or removed meanwhile may be shown or not; no entry is shown twice. */
+  entries(): AsyncIterableIterator<[K, V]>
+  keys(): AsyncIterableIterator<K>
+  isEmpty(): Promise<boolean>
+  /** Removes all entries. */
+  clear(): Promise<void>
+}
+
 /** Keeps one value, combined by a reduce function. */
 export interface ReducingState<T> extends State {
   get(): T | null
@@ -106,7 +127,7 @@ export class StateTtlConfig {
   }
 }
 
-export type StateKind = 'value' | 'list' | 'map' | 'reducing' | 'aggregating'
+export type StateKind = 'value' | 'list' | 'map' | 'reducing' | 'aggregating' | 'async-map'
 
 /** Declares a state: its name is unique within the operator and part of every checkpoint. */
 export abstract class StateDescriptor {
@@ -146,6 +167,14 @@ export class MapStateDescriptor<K, V> extends StateDescriptor {
     super(name, serde)
   }
 }
+/** Declares a map whose entries are read one by one; see AsyncMapState. */
+export class AsyncMapStateDescriptor<K, V> extends StateDescriptor {
+  override readonly kind = 'async-map'
+  declare readonly __type?: [K, V]
+  constructor(name: string, serde?: Serde<V>) {
+    super(name, serde)
+  }
+}
 export class ReducingStateDescriptor<T> extends StateDescriptor {
   override readonly kind = 'reducing'
   readonly reduce: ReduceFunction<T>
@@ -168,6 +197,8 @@ export interface KeyedStateStore {
   getState<T>(descriptor: ValueStateDescriptor<T>): ValueState<T>
   getListState<T>(descriptor: ListStateDescriptor<T>): ListState<T>
   getMapState<K, V>(descriptor: MapStateDescriptor<K, V>): MapState<K, V>
+  /** Plain state only: windows have no async maps of their own. */
+  getAsyncMapState<K, V>(descriptor: AsyncMapStateDescriptor<K, V>): AsyncMapState<K, V>
   getReducingState<T>(descriptor: ReducingStateDescriptor<T>): ReducingState<T>
   getAggregatingState<IN, ACC, OUT>(
     descriptor: AggregatingStateDescriptor<IN, ACC, OUT>,
@@ -229,6 +260,11 @@ export interface TimerQueues extends TimerService {
 export interface KeyedStateBackend extends KeyedStateStore {
   /** Loads the keys' cold state. Undefined = all is at hand (always so on the heap). */
   prefetch(keys: readonly Key[]): Promise<void> | undefined
+  /**
+   * Ends the work on a vector: what async maps owe to their indexes is done. Must be called, and awaited, after the last call for the keys
+   * that were prefetched, before a freeze and before the next prefetch. Undefined = nothing is owed (always so without async maps).
+   */
+  settle(): Promise<void> | undefined
   setCurrentKey(key: Key): void
   getCurrentKey(): Key
   /** Namespace of the states obtained from this store, '' at first. */

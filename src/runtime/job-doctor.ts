@@ -117,9 +117,8 @@ async function kafka(job: ExaminedJob, config: Config, graph: JobGraph): Promise
 /** The same questions that a job with state in Redis asks before it starts. */
 async function redis(config: Config): Promise<readonly Diagnosis[]> {
   const url = config.get('state.backend.redis.url')
-  if (String(config.get('state.backend')) !== 'redis') return []
-  if (url === undefined)
-    return [fix('Redis', 'state.backend is redis, but no server is named', 'Set state.backend.redis.url.')]
+  // That the address must be there is a rule of the configuration.
+  if (config.get('state.backend') !== 'redis' || url === undefined) return []
   return diagnosed('Redis', async () => {
     const ca = config.get('state.backend.redis.ssl.ca')
     const sentinelPassword = config.get('state.backend.redis.sentinel.password')

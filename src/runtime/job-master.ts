@@ -348,7 +348,7 @@ export class JobMaster {
   async #deploy(
     enumerators: SplitEnumerator<SourceSplit>[],
   ): Promise<Running | Extract<AttemptEnd, { type: 'ended' }>> {
-    const { store, storage, world } = this.#options
+    const { store, storage, world, settings } = this.#options
     const taken = await this.#takeOver.run(enumerators)
     if (taken.type === 'ended') {
       await discardEnded(taken, storage, store, world.logger)
@@ -367,8 +367,8 @@ export class JobMaster {
       throw error
     }
     store.restored?.()
-    const { retainOnCancellation } = this.#options.settings.checkpointing
-    await discardEarlierRun(taken, retainOnCancellation, storage, store, running.outside)
+    const { retainOnCancellation: retain } = settings.checkpointing
+    await discardEarlierRun(taken, retain, storage, store, running.outside)
     this.#orphans ??= running.outside.removeOrphans(() => store.proveLeadership())
     this.#history.lastCompleted ??= { n: taken.base.n, at: world.clock.now() }
     return running

@@ -23,11 +23,12 @@ import { planRecovery, type RecoveryPlan, type RestoreRequest } from '../checkpo
 import { baseOf } from '../checkpoint/savepoint.ts'
 import type { Committer, SourceSplit, SplitEnumerator } from '../core/connector.ts'
 import type { JobGraph } from '../core/graph/job-graph.ts'
-import type { StartOptions } from '../core/job-settings.ts'
+import type { JobSettings, StartOptions } from '../core/job-settings.ts'
 import type { World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
 import { splitOwner } from './attempt.ts'
 import type { FaultHook } from './fault-points.ts'
+import { checkOutputIsCommitted } from './output-check.ts'
 import { recoverAll } from './output-commits.ts'
 import { loadState, type RestoredState } from './restore.ts'
 import type { StateStorage } from './state-storage.ts'
@@ -35,6 +36,7 @@ import type { StateStorage } from './state-storage.ts'
 export interface TakeOverOptions {
   readonly jobName: string
   readonly graph: JobGraph
+  readonly settings: JobSettings
   readonly world: World
   readonly start: StartOptions
   readonly incarnation: string
@@ -76,10 +78,9 @@ export class TakeOver {
   }
 
   /** `enumerators` gets the source enumerators that were made, in the order of the sources, also when it throws. */
-  async run(
-    enumerators: SplitEnumerator<SourceSplit>[],
-  ): Promise<Taken | Ended> {
-    const { store, world, graph, start, transactions, storage } = this.#options
+  async run(enumerators: SplitEnumerator<SourceSplit>[]): Promise<Taken | Ended> {
+    const { store, world, graph, start, transactions, storage, settings } = this.#options
+    checkOutputIsCommitted(graph, settings)
     const found = await store.takeOver()
     const accepted = this.#first ? start.acceptLostTransactions : []
     const facts = { ...found, acceptedLost: [...found.acceptedLost, ...accepted] }

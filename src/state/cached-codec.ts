@@ -2,7 +2,7 @@
  * Between the records of the cache, the rows of a cold store and the images of checkpoints: one registry of states knows what form each
  * state has now; rows and images keep the form in which they were written.
  */
-import { decodeKey, encodeKey } from '../core/key-encoding.ts'
+import { encodeKey } from '../core/key-encoding.ts'
 import type { Key, KeyGroupImage, Namespace } from '../core/state.ts'
 import {
   type CachedRecord,
@@ -15,6 +15,7 @@ import {
 import type { ColdRecord } from './cold-store.ts'
 import type { HeapRegistry, RestoredState } from './heap-registry.ts'
 import { type ImageVisitor, KeyGroupImageReader, KeyGroupImageWriter } from './key-group-image.ts'
+import { bytesOfPart, type RecordName, recordNameOf } from './map-part.ts'
 import { type SlotFormat, withoutExpired } from './state-slot.ts'
 
 /** Writes and reads the rows of one operator subtask. */
@@ -46,12 +47,14 @@ export class CacheCodec {
     return this.#formats
   }
 
-  keyBytes(key: Key): Uint8Array {
-    return encodeKey(key, this.#operatorName)
+  /** The name of a record as the store knows it. */
+  nameBytes({ key, part }: RecordName): Uint8Array {
+    return part === undefined ? encodeKey(key, this.#operatorName) : bytesOfPart(part)
   }
 
-  keyOf(bytes: Uint8Array): Key {
-    return decodeKey(bytes)
+  /** @throws StateLostError */
+  nameOf(bytes: Uint8Array): RecordName {
+    return recordNameOf(bytes)
   }
 
   /** The bytes of a record. @throws StateValueError if a value cannot be kept; whatever a serde throws */
@@ -66,7 +69,7 @@ export class CacheCodec {
 
   /** The record as the store takes it. */
   coldRecord(record: CachedRecord, { value, timers }: RowBytes): ColdRecord {
-    return { keyGroup: record.keyGroup, key: this.keyBytes(record.key), value, timers }
+    return { keyGroup: record.keyGroup, key: this.nameBytes(record), value, timers }
   }
 
   /** Shows the slots of a row, each with the state that it belongs to now. @throws StateLostError; MILLRACE_STATE_INCOMPATIBLE */
@@ -93,9 +96,9 @@ export class CacheCodec {
     let timers = new StoredTimers()
     for (const [i, reader] of readers.entries())
       reader.read({
-        beginRecord: (key) => {
+        beginRecord: (key, part) => {
           timers = new StoredTimers()
-          writer.beginRecord(key)
+          writer.beginRecord({ key, part })
         },
         slot: (index, namespace, slot) => {
           const { state, change } = states[i]![index]!
@@ -146,7 +149,7 @@ export class LayerWriter {
     const formats = this.#formats()
     const writer = this.#writer(record.keyGroup, formats)
     const before = writer.length
-    writer.beginRecord(record.key)
+    writer.beginRecord(record)
     record.forEachSpace((namespace, slots) => {
       const count = Math.min(slots.count, formats.length)
       for (let state = 0; state < count; state++) {
@@ -160,7 +163,7 @@ export class LayerWriter {
   }
 
   /** Writes what a row holds. */
-  row(keyGroup: number, key: Key, { value, timers }: RowBytes): void {
+  row(keyGroup: number, name: RecordName, { value, timers }: RowBytes): void {
     const slots: [RestoredState, Namespace, unknown][] = []
     if (value !== undefined)
       this.#codec.visitValue(keyGroup, value, (restored, namespace, slot) =>
@@ -169,7 +172,7 @@ export class LayerWriter {
     // Reading may have met a state for the first time.
     const formats = this.#formats()
     const writer = this.#writer(keyGroup, formats)
-    writer.beginRecord(key)
+    writer.beginRecord(name)
     for (const [{ state, change }, namespace, stored] of slots) {
       const slot = withoutExpired(
         change === undefined ? stored : change(stored),
@@ -225,15 +228,15 @@ export class LayerWriter {
 /** Makes rows of the records that an image shows. */
 export function rowVisitor(
   states: readonly RestoredState[],
-  make: (key: Key) => CachedRecord,
+  make: (key: Key, part: string | undefined) => CachedRecord,
   put: (record: CachedRecord, restored: RestoredState, namespace: Namespace, slot: unknown) => void,
   done: (record: CachedRecord, timers: StoredTimers) => void,
 ): ImageVisitor {
   let record: CachedRecord
   let timers: StoredTimers
   return {
-    beginRecord: (key) => {
-      record = make(key)
+    beginRecord: (key, part) => {
+      record = make(key, part)
       timers = new StoredTimers()
     },
     slot: (index, namespace, slot) => put(record, states[index]!, namespace, slot),

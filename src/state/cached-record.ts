@@ -70,7 +70,7 @@ export class StoredTimers {
   }
 }
 
-const KINDS: readonly StateKind[] = ['value', 'list', 'map', 'reducing', 'aggregating']
+const KINDS: readonly StateKind[] = ['value', 'list', 'map', 'reducing', 'aggregating', 'async-map']
 const DOMAINS: readonly TimeDomain[] = ['event', 'processing']
 const TIMED = 8
 const SERDE = 16

@@ -264,7 +264,7 @@ export class CacheSnapshots implements FreezeWriter {
     let budget = entriesPerSlice
     while (freeze.evicted.length > 0) {
       const rows = freeze.evicted.splice(0, Math.max(1, Math.floor(budget)))
-      for (const row of rows) layer.row(row.keyGroup, codec.keyOf(row.key), row)
+      for (const row of rows) layer.row(row.keyGroup, codec.nameOf(row.key), row)
       budget -= rows.length
       if (budget >= 1) continue
       await pause()
@@ -331,7 +331,7 @@ export class CacheSnapshots implements FreezeWriter {
 
   #writeCaptured(row: CapturedRow, layer: LayerWriter | undefined, batch: Batch): void {
     const { record } = row
-    layer?.row(record.keyGroup, record.key, row)
+    layer?.row(record.keyGroup, record, row)
     const current = record.row === row
     if (current) {
       record.row = undefined
@@ -425,7 +425,7 @@ export class CacheSnapshots implements FreezeWriter {
       if (allHere)
         for (const row of rows)
           if (row.value !== undefined || row.timers !== undefined)
-            layer.row(row.record.keyGroup, row.record.key, row)
+            layer.row(row.record.keyGroup, row.record, row)
       if (!allHere || this.#storesChanges) await this.#fill(freeze, rows)
     }
     for (const record of tables.records()) {
@@ -474,7 +474,7 @@ export class CacheSnapshots implements FreezeWriter {
     this.#checkUsable(freeze)
     for (let keyGroup = range.start; keyGroup <= range.end; keyGroup++) {
       for await (const page of store!.scan(keyGroup, freeze.segment)) {
-        for (const row of page) layer.row(keyGroup, codec.keyOf(row.key), row)
+        for (const row of page) layer.row(keyGroup, codec.nameOf(row.key), row)
         budget -= page.length
         if (budget > 0) continue
         await pause()

@@ -184,7 +184,7 @@ export class FrozenHeapState implements FrozenKeyedState {
       )
     const place = keyGroup - range.start
     this.#writers[place] ??= new KeyGroupImageWriter(keyGroup, this.#formats)
-    this.#writers[place].beginRecord(record.key)
+    this.#writers[place].beginRecord(record)
     return this.#writers[place]
   }
 }

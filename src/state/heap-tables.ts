@@ -2,7 +2,7 @@
  * The map from keys to what they hold, and the place where the current key stands in it. The hot path of keyed jobs: one lookup a record.
  *
  *   primitives: Map(key → KeyRecord)          1, 1n, '1' and true are four keys of a Map as they are
- *   composites: Map(canonical bytes → KeyRecord)   arrays and bytes have no identity of their own
+ *   composites: Map(canonical bytes → KeyRecord)   arrays and bytes have no identity of their own; parts of async maps (map-part.ts) too
  *   KeyRecord: the slots of namespace '', those of the others, timers
  *
  * A slot holds what its state keeps (see state-slot.ts); undefined means nothing.
@@ -11,6 +11,7 @@ import { checkKey, decodeKey, encodeKey } from '../core/key-encoding.ts'
 import type { Key, Namespace } from '../core/state.ts'
 import type { OwnedTimers, TimerOwner } from '../core/time/timer-queues.ts'
 import { MillraceError } from '../errors.ts'
+import { isPart, type RecordName } from './map-part.ts'
 
 /**
  * The slots of one key in one namespace, by the number of the state. The first one lies in the object itself: most operators have one
@@ -84,11 +85,12 @@ class NamespaceSlots extends Slots {
 const LIST_LIMIT = 8
 
 /** All that one key holds; by itself the slots of namespace ''. */
-export class KeyRecord extends Slots implements TimerOwner {
+export class KeyRecord extends Slots implements TimerOwner, RecordName {
   /** The newest freeze that either has this record or must not have it (it was made later). */
   version: number
+  /** The key; of a part, the key that it belongs to. */
   readonly key: Key
-  /** Its place in the map of composite keys, if it is one. */
+  /** Its place in the map of composite keys, if it is one or a part. */
   readonly canonical: string | undefined
   /** Computed when first needed, -1 before. */
   keyGroup = -1
@@ -106,6 +108,11 @@ export class KeyRecord extends Slots implements TimerOwner {
     this.canonical = canonical
     this.timers = undefined
     this.#spaces = undefined
+  }
+
+  /** The name of the part of a key that this is; undefined for the key itself. */
+  get part(): string | undefined {
+    return isPart(this.canonical) ? this.canonical : undefined
   }
 
   /** The slots in a namespace, if it has some. */
@@ -391,6 +398,17 @@ export class HeapTables<R extends KeyRecord = KeyRecord> {
     return canonical === undefined ? this.#primitives.get(key) : this.#composites.get(canonical)
   }
 
+  /** The record of a key or of a part of it, if there is one. */
+  held({ key, part }: RecordName): R | undefined {
+    return part === undefined ? this.recordIfHeld(key) : this.#composites.get(part)
+  }
+
+  /** The record of a key or of a part of it, made if there is none. */
+  made({ key, part }: RecordName): R {
+    if (part === undefined) return this.recordOf(key)
+    return this.#composites.get(part) ?? this.#add(key, part)
+  }
+
   /** Before a record is handed out or changed that is not the current one. */
   touch(record: R): void {
     if (record.version !== this.version) this.#hooks.beforeTouch(record)
@@ -447,12 +465,18 @@ export class HeapTables<R extends KeyRecord = KeyRecord> {
 
   #add(key: Key, canonical: string | undefined): R {
     // The caller may change its array or bytes later: a composite key is kept as a copy.
-    const own = canonical === undefined ? key : decodeKey(Buffer.from(canonical, 'latin1'))
+    const own = canonical === undefined ? key : this.#ownKey(key, canonical)
     const record = new this.#makeRecord(own, canonical, this.version)
     if (canonical === undefined) this.#primitives.set(own, record)
     else this.#composites.set(canonical, record)
     this.#hooks.added?.(record)
     return record
+  }
+
+  #ownKey(key: Key, canonical: string): Key {
+    if (!isPart(canonical)) return decodeKey(Buffer.from(canonical, 'latin1'))
+    // Of a large map a key is held once.
+    return this.recordIfHeld(key)?.key ?? (typeof key === 'object' ? decodeKey(encodeKey(key)) : key)
   }
 
   #requireKey(): Key {

@@ -1,33 +1,44 @@
 /**
  * The image of a key group: all state and timers of its keys as self-contained bytes. Every backend writes this format into savepoints
- * and rescaled checkpoints, so state moves between backends. Format 1, held by test/compat/state/.
+ * and rescaled checkpoints, so state moves between backends. Formats 1 and 2, held by test/compat/state/.
  *
  *   offset  bytes
  *   0       4D 52 4B 47 ("MRKG")
- *   4       format version, 01
+ *   4       format version: 01, or 02 if it declares a state of kind async-map, which releases before did not know
  *   5       key group, u16 big-endian
  *   7       number of records, u32 big-endian
  *   11      CRC-32 (ISO-HDLC) of bytes 0–10 and of everything from 15 on, u32 big-endian
  *   15      one block of structured values (see structured-value.ts):
  *           the list of states { name, kind, timed, serde }, then each record:
- *             key
+ *             key; in format 2 also null, then the bytes of the name of a part of a key (see map-part.ts)
  *             for each value: count 1 + number of the state, namespace, slot (see state-slot.ts); then count 0
  *             event-time timers: count, then for each: namespace, time (double), sequence (double)
  *             processing-time timers: the same
  */
+import { types } from 'node:util'
 import { crc32 } from '@node-rs/crc32'
 import type { Key, KeyGroupImage, Namespace, StateKind } from '../core/state.ts'
 import type { TimeDomain } from '../core/time/timer-queues.ts'
 import { StateLostError } from '../errors.ts'
+import { bytesOfPart, type RecordName, recordNameOf } from './map-part.ts'
 import { readSlot, type SlotFormat, writeSlot } from './state-slot.ts'
 import { StructuredValueReader } from './structured-reader.ts'
 import { StructuredValueWriter } from './structured-value.ts'
 
 const MAGIC = 0x4d524b47
 const VERSION = 1
+/** With parts of keys. */
+const VERSION_WITH_PARTS = 2
 const CRC_AT = 11
 const HEADER_BYTES = 15
-const KINDS: readonly string[] = ['value', 'list', 'map', 'reducing', 'aggregating'] satisfies StateKind[]
+const KINDS: readonly string[] = [
+  'value',
+  'list',
+  'map',
+  'reducing',
+  'aggregating',
+  'async-map',
+] satisfies StateKind[]
 const DOMAINS: readonly TimeDomain[] = ['event', 'processing']
 
 /** A state as an image declares it. */
@@ -49,7 +60,8 @@ export interface ImageTimers {
 
 /** Takes what an image holds, in order: a record begins, its values and timers follow, it ends. Nothing is made for a record but this. */
 export interface ImageVisitor {
-  beginRecord(key: Key): void
+  /** `part` is the name of a part of what `key` holds, undefined for the key itself. */
+  beginRecord(key: Key, part: string | undefined): void
   /** `state` is an index into the image's states; a serde's values are still bytes in `slot`. */
   slot(state: number, namespace: Namespace, slot: unknown): void
   timer(domain: TimeDomain, namespace: Namespace, time: number, sequence: number): void
@@ -79,9 +91,14 @@ export class KeyGroupImageWriter {
   }
 
   /** Begins a record; `slot` calls, then `endRecord` must follow. */
-  beginRecord(key: Key): void {
+  beginRecord({ key, part }: RecordName): void {
     this.#records++
-    this.#out.write(key)
+    if (part === undefined) {
+      this.#out.write(key)
+      return
+    }
+    this.#out.write(null)
+    this.#out.write(bytesOfPart(part))
   }
 
   /** One value of the record. @throws StateValueError if it cannot be kept: the image is then spoilt */
@@ -115,7 +132,7 @@ export class KeyGroupImageWriter {
     const bytes = this.#out.finish()
     const header = new DataView(bytes.buffer, bytes.byteOffset, HEADER_BYTES)
     header.setUint32(0, MAGIC)
-    header.setUint8(4, VERSION)
+    header.setUint8(4, this.#formats.some(({ kind }) => kind === 'async-map') ? VERSION_WITH_PARTS : VERSION)
     header.setUint16(5, this.keyGroup)
     header.setUint32(7, this.#records)
     header.setUint32(CRC_AT, checksum(bytes))
@@ -141,8 +158,9 @@ export class KeyGroupImageReader {
     const header = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
     if (bytes.length < HEADER_BYTES || header.getUint32(0) !== MAGIC)
       this.#lost('it does not begin as an image')
-    if (header.getUint8(4) !== VERSION)
-      this.#lost(`format version ${header.getUint8(4)} is unknown to this release`)
+    const version = header.getUint8(4)
+    if (version !== VERSION && version !== VERSION_WITH_PARTS)
+      this.#lost(`format version ${version} is unknown to this release`)
     if (header.getUint32(CRC_AT) !== checksum(bytes)) this.#lost('its checksum does not match its bytes')
     if (header.getUint16(5) !== image.keyGroup) this.#lost(`it belongs to key group ${header.getUint16(5)}`)
     this.recordCount = header.getUint32(7)
@@ -154,7 +172,7 @@ export class KeyGroupImageReader {
   read(visitor: ImageVisitor): void {
     const input = this.#input
     for (let i = 0; i < this.recordCount; i++) {
-      visitor.beginRecord(input.read() as Key)
+      this.#beginRecord(visitor)
       for (let number = input.readCount(); number > 0; number = input.readCount()) {
         const state = this.states[number - 1]
         if (state === undefined) this.#lost(`a record names state ${number - 1}, which it does not declare`)
@@ -167,6 +185,19 @@ export class KeyGroupImageReader {
       visitor.endRecord()
     }
     if (!input.atEnd) this.#lost('bytes are left after the last record')
+  }
+
+  #beginRecord(visitor: ImageVisitor): void {
+    const key = this.#input.read()
+    if (key !== null) {
+      visitor.beginRecord(key as Key, undefined)
+      return
+    }
+    const bytes = this.#input.read()
+    if (!types.isUint8Array(bytes)) this.#lost('the name of a part is no bytes')
+    const name = recordNameOf(bytes)
+    if (name.part === undefined) this.#lost('the name of a part is that of a key')
+    visitor.beginRecord(name.key, name.part)
   }
 
   #namespace(): Namespace {

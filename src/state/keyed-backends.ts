@@ -25,6 +25,8 @@ export interface KeyedBackendSettings {
   /** Of one subtask of an operator. */
   readonly cacheMaxBytes: number
   readonly world: World
+  /** A store on this machine in place of RocksDB. */
+  readonly local?: { storeOf(info: SubtaskInfo): OpenColdStore } | undefined
   /** The job's state in Redis; with `redis` only. */
   readonly redis?: { storeOf(subtask: RedisSubtask): OpenColdStore } | undefined
 }
@@ -70,7 +72,7 @@ export function keyedBackends(
           localCopy: localRecovery,
           incremental,
           cacheMaxBytes,
-          openStore: rocksdbOf(settings, info),
+          openStore: settings.local?.storeOf(info) ?? rocksdbOf(settings, info),
         })
       case 'redis':
         return new CachedKeyedStateBackend({

@@ -1,6 +1,7 @@
 /** Redis as a job uses it: one server or cluster for all operators of a worker, checked before anything is kept in it. */
 import type { ExternalHandle } from '../checkpoint/checkpoint-storage.ts'
 import type { Logger } from '../core/ports.ts'
+import type { SealedState } from './cached-parts.ts'
 import type { ColdOrigin } from './cold-store.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { discardRedisState, redisRuns } from './redis-discard.ts'
@@ -80,7 +81,7 @@ export class RedisState {
   /** The run of this job whose state a checkpoint names; undefined for state of another job, which that job removes. */
   runOf({ backend, state }: ExternalHandle): string | undefined {
     if (backend !== 'redis') return undefined
-    const { job, run } = readRedisHandle(state)
+    const { job, run } = readRedisHandle((state as SealedState).sealed)
     return job === this.#options.job ? run : undefined
   }
 

@@ -4,14 +4,18 @@
  *   value, reducing, aggregating   the value; `STORED_UNDEFINED` for undefined
  *   list                           ListSlot
  *   map                            Map
+ *   async-map                      of a key: MapHeader · of a bucket: MapBucket · of an entry: the value
  *
- * With a time to live each value, list element and map value sits in a TtlCell.
- * Bytes: value → value · list → count, values · map → count, key and value in turn · TtlCell → last access (double), value.
+ * With a time to live each value, list element, map value and entry sits in a TtlCell.
+ * Bytes: value → value · list → count, values · map → count, key and value in turn · TtlCell → last access (double), value ·
+ * async-map → 0 and the value · 1 and the counts of buckets, keys and the cursor · 2 and the count of keys and the keys.
  * With a serde a value is written as the serde's bytes.
  */
 import type { Serde } from '../core/connector.ts'
 import type { StateKind, StateTtlOptions } from '../core/state.ts'
 import { StateValueError } from '../errors.ts'
+import { MapBucket, MapHeader } from './map-buckets.ts'
+import type { MapKey } from './map-part.ts'
 import type { StructuredValueReader } from './structured-reader.ts'
 import type { StructuredValueWriter } from './structured-value.ts'
 
@@ -57,7 +61,7 @@ export function isExpired(cell: TtlCell, ttl: StateTtlOptions | undefined, now: 
  * The slot without what has expired: undefined if nothing is left, the slot itself if nothing had expired. The slot is not changed.
  */
 export function withoutExpired(slot: unknown, format: SlotFormat, now: number): unknown {
-  if (format.ttl === undefined) return slot
+  if (format.ttl === undefined || slot instanceof MapHeader || slot instanceof MapBucket) return slot
   const alive = (cell: unknown): boolean => !isExpired(cell as TtlCell, format.ttl, now)
   if (format.kind === 'list') {
     const { items } = slot as ListSlot
@@ -90,6 +94,7 @@ export function dropExpired(slot: unknown, format: SlotFormat, now: number): boo
 /** How many values a slot holds; a slice of background work is measured in these. */
 export function slotWeight(slot: unknown, kind: StateKind): number {
   if (kind === 'list') return (slot as ListSlot).items.length
+  if (slot instanceof MapBucket) return slot.keys.size
   return kind === 'map' ? (slot as Map<unknown, unknown>).size : 1
 }
 
@@ -101,7 +106,7 @@ export function mapSlot(slot: unknown, kind: StateKind, change: (value: unknown)
     for (const [key, value] of slot as Map<unknown, unknown>) map.set(key, change(value))
     return map
   }
-  return change(slot)
+  return slot instanceof MapHeader || slot instanceof MapBucket ? slot : change(slot)
 }
 
 function writeValue(out: StructuredValueWriter, stored: unknown, format: SlotFormat): void {
@@ -135,7 +140,43 @@ export function writeSlot(out: StructuredValueWriter, slot: unknown, format: Slo
       out.write(key, format.name)
       writeValue(out, value, format)
     }
-  } else writeValue(out, slot, format)
+  } else if (format.kind === 'async-map') writePartSlot(out, slot, format)
+  else writeValue(out, slot, format)
+}
+
+/** What the slot of an async map begins with. */
+const PART = { ENTRY: 0, HEADER: 1, BUCKET: 2 } as const
+
+function writePartSlot(out: StructuredValueWriter, slot: unknown, format: SlotFormat): void {
+  if (slot instanceof MapHeader) {
+    out.writeCount(PART.HEADER)
+    out.writeCount(slot.buckets)
+    out.writeCount(slot.count)
+    out.writeCount(slot.cursor)
+  } else if (slot instanceof MapBucket) {
+    out.writeCount(PART.BUCKET)
+    out.writeCount(slot.keys.size)
+    for (const key of slot.keys) out.write(key, format.name)
+  } else {
+    out.writeCount(PART.ENTRY)
+    writeValue(out, slot, format)
+  }
+}
+
+/** Undefined for an entry, whose value follows. */
+function readIndexSlot(input: StructuredValueReader): MapHeader | MapBucket | undefined {
+  const part = input.readCount()
+  if (part === PART.HEADER) {
+    const header = new MapHeader()
+    header.buckets = input.readCount()
+    header.count = input.readCount()
+    header.cursor = input.readCount()
+    return header
+  }
+  if (part !== PART.BUCKET) return undefined
+  const bucket = new MapBucket()
+  for (let count = input.readCount(1); count > 0; count--) bucket.keys.add(input.read() as MapKey)
+  return bucket
 }
 
 /** Reads a slot; a serde's values stay bytes until the state is declared. @throws StateLostError */
@@ -155,6 +196,8 @@ export function readSlot(input: StructuredValueReader, kind: StateKind, timed: b
     for (let count = input.readCount(2); count > 0; count--) map.set(input.read(), value())
     return map
   }
+  const index = kind === 'async-map' ? readIndexSlot(input) : undefined
+  if (index !== undefined) return index
   const read = value()
   return read === undefined ? STORED_UNDEFINED : read
 }

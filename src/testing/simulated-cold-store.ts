@@ -8,14 +8,20 @@ import type { ColdKey, ColdOrigin, ColdRecord, ColdStore, ColdTimers } from '../
 import type { SeededRandom } from './seeded-random.ts'
 
 /** Records of one segment or the base, by key group and key. */
-type Rows = Map<string, ColdRecord>
+export type Rows = ReadonlyMap<string, ColdRecord>
 
-const placeOf = ({ keyGroup, key }: ColdKey): string => `${keyGroup}/${Buffer.from(key).toString('latin1')}`
+/** Tells keys apart. */
+export const placeOf = ({ keyGroup, key }: ColdKey): string => `${keyGroup}/${Buffer.from(key).toString('latin1')}`
 
 /** What survives the process: what was sealed can be opened again. */
 export class SimulatedColdDisk {
-  #next = 1
+  #next: number
   readonly #sealed = new Map<number, Rows>()
+
+  /** `first`: the first number; disks with ranges of their own never take what another one sealed for theirs. */
+  constructor(first = 1) {
+    this.#next = first
+  }
 
   /** Keeps the rows under a number. */
   keep(rows: Rows): number {
@@ -33,6 +39,10 @@ export class SimulatedColdDisk {
   forget(number: number): void {
     this.#sealed.delete(number)
   }
+
+  has(number: number): boolean {
+    return this.#sealed.has(number)
+  }
 }
 
 /** How a simulated store behaves. */
@@ -42,12 +52,14 @@ export interface SimulatedColdStoreOptions {
   /** Chance that a call fails without having done anything. */
   readonly failures?: () => number
   readonly clock?: Clock
+  /** Gives way between two steps; a turn of the event loop without it. */
+  readonly turn?: () => Promise<void>
 }
 
 export class SimulatedColdStore implements ColdStore {
   readonly #options: SimulatedColdStoreOptions
-  readonly #base: Rows
-  readonly #segments = new Map<number, Rows>()
+  readonly #base: Map<string, ColdRecord>
+  readonly #segments = new Map<number, Map<string, ColdRecord>>()
   #sealedUpTo = 0
   #closed = false
 
@@ -94,7 +106,7 @@ export class SimulatedColdStore implements ColdStore {
     for (const number of [...this.#segments.keys()].sort((a, b) => a - b)) {
       if (number > segment) continue
       for (const [place, row] of this.#segments.get(number)!) {
-        if (row.value === undefined && row.timers === undefined) this.#base.delete(place)
+        if (isNothing(row)) this.#base.delete(place)
         else this.#base.set(place, row)
       }
       this.#segments.delete(number)
@@ -132,10 +144,10 @@ export class SimulatedColdStore implements ColdStore {
   }
 
   #asAt(segment: number): Rows {
-    const all: Rows = new Map(this.#base)
+    const all = new Map(this.#base)
     for (const number of [...this.#segments.keys()].sort((a, b) => a - b))
       if (number <= segment) for (const [place, row] of this.#segments.get(number)!) all.set(place, row)
-    for (const [place, row] of all) if (row.value === undefined && row.timers === undefined) all.delete(place)
+    for (const [place, row] of all) if (isNothing(row)) all.delete(place)
     return all
   }
 
@@ -148,11 +160,17 @@ export class SimulatedColdStore implements ColdStore {
 
   async #turns(): Promise<void> {
     for (let left = this.#options.random.integer(0, 2); left > 0; left--)
-      await new Promise((turn) => setImmediate(turn))
+      await (this.#options.turn?.() ?? new Promise((turn) => setImmediate(turn)))
   }
 }
 
-function copyOf({ keyGroup, key, value, timers }: ColdRecord): ColdRecord {
+/** True for a record that says that its key holds nothing any more. */
+export function isNothing({ value, timers }: ColdRecord): boolean {
+  return value === undefined && timers === undefined
+}
+
+/** A record that does not change with the bytes it was made of. */
+export function copyOf({ keyGroup, key, value, timers }: ColdRecord): ColdRecord {
   return {
     keyGroup,
     key: Uint8Array.from(key),

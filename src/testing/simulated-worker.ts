@@ -9,11 +9,11 @@
 
 import { StreamExecutionEnvironment } from '../api/environment.ts'
 import { type JobSubmission, registerJobExecutor } from '../api/job-executor.ts'
-import type { BlobStore } from '../checkpoint/checkpoint-storage.ts'
 import { jobSettings } from '../config/job-settings.ts'
 import { settingsOfCode } from '../config/setting.ts'
 import { resolveConfig } from '../config.ts'
 import { buildJobGraph } from '../core/graph/job-graph-builder.ts'
+import type { RestoreChoice } from '../core/job-settings.ts'
 import type { Clock, Timers, World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
 import type { GroupMemberOptions } from '../kafka/group-member.ts'
@@ -24,19 +24,22 @@ import { type Composition, composeKafkaJob, createMaster } from '../runtime/depl
 import type { FaultPoint } from '../runtime/fault-points.ts'
 import type { JobMaster } from '../runtime/job-master.ts'
 import type { JobEnd } from '../runtime/running-attempt.ts'
-import { plainStorage } from '../runtime/state-storage.ts'
-import { STATE_CODEC } from '../state/operator-state-codec.ts'
 import { ProcessTimers } from './process-timers.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import type { SimulatedClient } from './simulated-client.ts'
 import type { SimulatedKafka } from './simulated-cluster.ts'
-import type { SimulatedDisk } from './simulated-disk.ts'
+import type { SimulatedState } from './simulated-state.ts'
+import type { StateKind } from './simulation-scenario.ts'
 import type { SimulationTrace } from './simulation-trace.ts'
 
-const CODEC = STATE_CODEC
+/** What user code of a simulated job may wait for: it stands still and dies with its process. */
+export interface JobWorld {
+  readonly random: SeededRandom
+  sleep(ms: number): Promise<void>
+}
 
 /** Declares the job, as a user's module would: every process does it anew. */
-export type JobDeclaration = (env: StreamExecutionEnvironment) => void
+export type JobDeclaration = (env: StreamExecutionEnvironment, world: JobWorld) => void
 
 /** What a simulated worker is made of. */
 export interface SimulatedWorkerOptions {
@@ -50,11 +53,14 @@ export interface SimulatedWorkerOptions {
   readonly timers: Timers
   readonly random: SeededRandom
   readonly trace: SimulationTrace
-  /** A directory that all workers share; undefined = snapshots go to the checkpoint topic. */
-  readonly directory: ((timers: Timers, random: SeededRandom) => BlobStore) | undefined
-  readonly disk: SimulatedDisk
+  /** How many started before it. */
+  readonly index: number
+  readonly state: SimulatedState
+  readonly stateKind: StateKind
   /** Started with --fresh. */
   readonly fresh: boolean
+  /** Started with --from-savepoint or --from-checkpoint. */
+  readonly restoreFrom: RestoreChoice | undefined
   /** A timer of the process is about to run its action. */
   readonly onTimer: (worker: string) => void
   readonly onPoint: (worker: string, point: FaultPoint) => void
@@ -100,6 +106,11 @@ export class SimulatedWorker {
   /** Transactions that the brokers gave up and that it wrote again. */
   get healed(): number {
     return this.#metrics.total('healed_transactions')
+  }
+
+  /** Keys whose state had to be loaded from a store. */
+  get coldKeys(): number {
+    return this.#metrics.total('state_cache_misses')
   }
 
   /** What the process calls itself in the records of its attempts; '' before it knows. */
@@ -179,7 +190,7 @@ export class SimulatedWorker {
   }
 
   async #run(): Promise<JobEnd> {
-    const { jobName, config: deployed, directory, disk, fresh, clock, random, trace, name } = this.#options
+    const { jobName, config: deployed, fresh, restoreFrom, clock, random, trace, name } = this.#options
     const submission = await this.#submit()
     const config = resolveConfig(settingsOfCode({ ...submission.settings.config, ...deployed }))
     const settings = jobSettings(config)
@@ -198,6 +209,13 @@ export class SimulatedWorker {
     }
     const incarnation = world.random.uuid()
     this.#incarnation = incarnation
+    const state = this.#options.state.of({
+      index: this.#options.index,
+      kind: this.#options.stateKind,
+      timers: this.#recordTimers,
+      random: random.fork('state'),
+      world,
+    })
     const composition: Composition = await composeKafkaJob({
       jobName,
       graph,
@@ -207,11 +225,7 @@ export class SimulatedWorker {
       incarnation,
       cluster: this.#records,
       startMember: (member) => this.#startMember(member, world),
-      openStorage: (own) =>
-        plainStorage(
-          disk.under(directory?.(this.#recordTimers, random.fork('directory')) ?? own, this.#recordTimers),
-          CODEC,
-        ),
+      openStorage: (own) => state.storage(own),
       fault: (point) => this.#options.onPoint(name, point),
     })
     this.#master = createMaster(composition, {
@@ -220,7 +234,8 @@ export class SimulatedWorker {
       settings,
       world,
       incarnation,
-      start: { fresh, allowNonRestoredState: false, acceptLostTransactions: [] },
+      start: { fresh, allowNonRestoredState: false, acceptLostTransactions: [], restoreFrom },
+      keyedState: state.keyedState,
       fault: (point) => this.#options.onPoint(name, point),
     })
     if (this.#stopAskedAt !== undefined) this.#master.stop()
@@ -233,7 +248,10 @@ export class SimulatedWorker {
   async #submit(): Promise<JobSubmission> {
     const { declare, jobName } = this.#options
     const env = StreamExecutionEnvironment.getExecutionEnvironment()
-    declare(env)
+    declare(env, {
+      random: this.#options.random.fork('user code'),
+      sleep: (ms) => this.#recordTimers.sleep(ms),
+    })
     let submission: JobSubmission | undefined
     registerJobExecutor(async () => ({
       execute: async (submitted) => {

@@ -5,10 +5,26 @@ import type { SeededRandom } from './seeded-random.ts'
 import type { MsRange } from './simulated-network.ts'
 
 /**
- * How the run of an unbounded job ends: SIGTERM when all output is there; JobClient.cancel half-way; or a new run with --fresh, half-way,
- * after a cancel or after all workers died.
+ * How the run of an unbounded job ends: SIGTERM when all output is there; JobClient.cancel half-way; or half-way in a new run: with --fresh,
+ * after a cancel or after all workers died, or with the state of a savepoint or checkpoint.
  */
-export type Ending = 'stop' | 'cancel' | 'fresh-after-cancel' | 'fresh-after-crash'
+export type Ending =
+  | 'stop'
+  | 'cancel'
+  | 'fresh-after-cancel'
+  | 'fresh-after-crash'
+  /** Cancelled by a command over the control topic. */
+  | 'command-cancel'
+  /** Stopped with a savepoint by a command, then a new run begins with it. */
+  | 'stop-with-savepoint'
+  /** A savepoint by a command; later everybody dies, and a new run begins with it. */
+  | 'back-to-savepoint'
+  /** Everybody dies, and a new run begins with the latest completed checkpoint, or with the oldest that is retained. */
+  | 'back-to-latest'
+  | 'back-to-oldest'
+
+/** Where keyed state is kept (simulated-state.ts). */
+export type StateKind = 'heap' | 'layers' | 'local' | 'outside'
 
 /** What a job can be asked to go through. */
 export interface JobLimits {
@@ -60,6 +76,20 @@ export interface Scenario {
   /** Partitions that each input gets while the job runs. */
   readonly newPartitions: number
   readonly discoveryMs: number
+  readonly stateKind: StateKind
+  /** Where a run keeps it that begins with a savepoint. */
+  readonly laterStateKind: StateKind
+  /** Of a store on the machine: its checkpoints are layers, and what it sealed may be used again by a worker of the same machine. */
+  readonly incremental: boolean
+  readonly localRecovery: boolean
+  /** Of keyed state behind a cache. */
+  readonly cacheBytes: number
+  /** Barriers overtake records so many ms after the trigger; undefined = checkpoints are aligned. */
+  readonly unalignedAfterMs: number | undefined
+  /** User code takes up to so many ms a record, so that records wait in channels; 0 = no time at all. */
+  readonly slowMs: number
+  /** Commands that somebody sends over the control topic while the job runs. */
+  readonly commands: number
   /** Chance that a call of a worker is lost, late or sent twice. */
   readonly noise: number
 }
@@ -89,6 +119,7 @@ export function drawScenario(
   const inputMs = long
     ? random.integer(small ? 12_000 : 15_000, small ? 20_000 : 40_000)
     : random.integer(300, small ? 1_500 : 3_000)
+  const rarer = drawRarer(random.fork('rarer'), bounded, inputMs, limits)
   return {
     bounded,
     brokers: random.pick([1, 3]),
@@ -116,8 +147,54 @@ export function drawScenario(
     workers: random.pick([1, 1, 2, 3]),
     faults: small ? random.integer(0, 3) : random.integer(0, 6),
     noise: random.pick([0, 0, 0.003, 0.02]),
-    ...drawRarer(random.fork('rarer'), bounded, inputMs, limits),
+    ...drawState(random.fork('state'), rarer.mode === 'EXACTLY_ONCE'),
+    ...rarer,
+    ...drawCommands(random.fork('commands'), bounded, rarer, limits),
   }
+}
+
+/** Where state is kept, and whether barriers overtake. */
+function drawState(
+  random: SeededRandom,
+  exactlyOnce: boolean,
+): Pick<
+  Scenario,
+  | 'stateKind'
+  | 'laterStateKind'
+  | 'incremental'
+  | 'localRecovery'
+  | 'cacheBytes'
+  | 'unalignedAfterMs'
+  | 'slowMs'
+> {
+  const kind = (): StateKind => random.pick<StateKind>(['heap', 'heap', 'layers', 'local', 'outside'])
+  const stateKind = kind()
+  const unaligned = exactlyOnce && random.chance(0.3)
+  return {
+    stateKind,
+    laterStateKind: random.chance(0.5) ? stateKind : kind(),
+    incremental: random.chance(0.7),
+    localRecovery: random.chance(0.5),
+    cacheBytes: random.pick([1, 300, 1_000, 4_000]),
+    unalignedAfterMs: unaligned ? random.pick([0, 0, 5, 40]) : undefined,
+    slowMs: random.chance(unaligned ? 0.7 : 0.1) ? random.pick([2, 10, 40]) : 0,
+  }
+}
+
+/** What people do to the job while it runs. */
+function drawCommands(
+  random: SeededRandom,
+  bounded: boolean,
+  { mode, ending, startAt }: Pick<Scenario, 'mode' | 'ending' | 'startAt'>,
+  { waitsForTime = false }: JobLimits,
+): Pick<Scenario, 'commands' | 'ending'> {
+  const commands = random.chance(0.25) ? random.integer(1, 3) : 0
+  if (bounded || mode !== 'EXACTLY_ONCE' || ending !== 'stop' || startAt === 'latest' || !random.chance(0.3))
+    return { commands, ending }
+  const endings: Ending[] = ['stop-with-savepoint', 'back-to-latest']
+  // What is cut off in the middle of a window is no prefix of the output.
+  if (!waitsForTime) endings.push('back-to-savepoint', 'back-to-savepoint', 'back-to-oldest', 'command-cancel')
+  return { commands, ending: random.pick(endings) }
 }
 
 /** What most runs do without. A fork of its own, so that it can grow and leave the rest of a seed's circumstances as they are. */

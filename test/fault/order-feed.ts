@@ -27,6 +27,7 @@ export class OrderFeed {
   readonly #partitions: number
   readonly #perSecond: number
   readonly #random: SeededRandom
+  readonly #users: number
   readonly #committed: Order[] = []
   #nextId = 0
   #stopping = false
@@ -38,12 +39,14 @@ export class OrderFeed {
     partitions: number,
     perSecond: number,
     random: SeededRandom,
+    users = USERS,
   ) {
     this.#cluster = cluster
     this.#topic = topic
     this.#partitions = partitions
     this.#perSecond = perSecond
     this.#random = random
+    this.#users = users
   }
 
   start(): void {
@@ -127,7 +130,7 @@ export class OrderFeed {
     for (let i = 0; i < count; i++) {
       const order = {
         id: this.#nextId++,
-        user: `u${this.#random.below(USERS)}`,
+        user: `u${this.#random.below(this.#users)}`,
         amount: this.#random.below(400) / 4,
       }
       ;(orders[this.#random.below(this.#partitions)] as Order[]).push(order)

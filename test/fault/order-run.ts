@@ -27,6 +27,8 @@ export interface OrderRunOptions {
   readonly parallelism?: number
   readonly partitions?: number
   readonly recordsPerSecond?: number
+  /** Keys of the count; some dozens without it. */
+  readonly users?: number | undefined
   /** Variables of the job's processes. */
   readonly environment?: Readonly<Record<string, string>>
 }
@@ -52,7 +54,7 @@ export class OrderRun {
   private constructor(
     scene: JobScene,
     topics: { readonly in: string; readonly etl: string; readonly count: string },
-    options: Required<OrderRunOptions>,
+    options: Required<Omit<OrderRunOptions, 'users'>> & Pick<OrderRunOptions, 'users'>,
   ) {
     this.scene = scene
     this.etlTopic = topics.etl
@@ -67,8 +69,8 @@ export class OrderRun {
       PARALLELISM: String(options.parallelism),
       ...options.environment,
     }
-    const { partitions, recordsPerSecond, random } = options
-    this.#feed = new OrderFeed(scene.cluster, topics.in, partitions, recordsPerSecond, random)
+    const { partitions, recordsPerSecond, random, users } = options
+    this.#feed = new OrderFeed(scene.cluster, topics.in, partitions, recordsPerSecond, random, users)
     this.#feed.start()
   }
 

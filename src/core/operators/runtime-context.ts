@@ -7,6 +7,8 @@ import type { Logger, MetricGroup } from '../ports.ts'
 import type {
   AggregatingState,
   AggregatingStateDescriptor,
+  AsyncMapState,
+  AsyncMapStateDescriptor,
   KeyedStateBackend,
   ListState,
   ListStateDescriptor,
@@ -71,6 +73,9 @@ export class SubtaskRuntimeContext implements RuntimeContext {
   }
   getMapState<K, V>(descriptor: MapStateDescriptor<K, V>): MapState<K, V> {
     return this.keyed(descriptor).getMapState(descriptor)
+  }
+  getAsyncMapState<K, V>(descriptor: AsyncMapStateDescriptor<K, V>): AsyncMapState<K, V> {
+    return this.keyed(descriptor).getAsyncMapState(descriptor)
   }
   getReducingState<T>(descriptor: ReducingStateDescriptor<T>): ReducingState<T> {
     return this.keyed(descriptor).getReducingState(descriptor)

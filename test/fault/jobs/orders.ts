@@ -1,7 +1,7 @@
 /**
  * An ETL and a keyed count over one topic of orders, as a user writes them: IN → ETL_OUT, COUNT_OUT. PARALLELISM; INTERVAL: milliseconds
  * between checkpoints. TIMEOUT: of the sinks' transactions, CHECKPOINT_TIMEOUT: of a checkpoint, both in ms. HOLD: id of the order
- * at which the source's function never comes back (-1 = none). Prints LOADED when its code begins, and FIRST when the first record reaches it.
+ * at which the source's function never comes back (-1 = none). PAD: bytes by which the state of each user is larger than it has to be. Prints LOADED when its code begins, and FIRST when the first record reaches it.
  */
 import {
   type Collector,
@@ -25,6 +25,7 @@ interface Order {
 }
 
 interface Total {
+  readonly pad?: string
   user: string
   count: number
   sum: number
@@ -38,17 +39,19 @@ class CountPerUser extends KeyedProcessFunction<string, Order, Total> {
   }
 
   override processElement(order: Order, ctx: this['Context'], out: Collector<Total>): void {
-    const total = this.total.value() ?? { user: ctx.getCurrentKey(), count: 0, sum: 0 }
+    const total = this.total.value() ?? { user: ctx.getCurrentKey(), count: 0, sum: 0, pad }
     total.count++
     total.sum += order.amount
     this.total.update(total)
-    out.collect({ ...total })
+    const { user, count, sum } = total
+    out.collect({ user, count, sum })
   }
 }
 
 console.log('LOADED')
 const settings = process.env
 let isFirst = true
+const pad = 'x'.repeat(Number(settings['PAD'] ?? 0))
 
 const env = StreamExecutionEnvironment.getExecutionEnvironment()
 env.enableCheckpointing(Number(settings['INTERVAL'] ?? 250))

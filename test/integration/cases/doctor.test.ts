@@ -6,6 +6,7 @@ import type { Diagnosis } from '../../../src/core/diagnosis.ts'
 import { JobScene } from '../job-scene.ts'
 import { millrace } from '../millrace-command.ts'
 import { numbers } from '../numbers.ts'
+import { RedisProcess, type RedisSettings, SAFE } from '../redis/redis-process.ts'
 
 jest.setTimeout(180_000)
 
@@ -121,5 +122,31 @@ describe('the schema registry', () => {
     await scene.topic('out', 1)
     const { found } = await doctor('-D', `schema.registry.url=${await registry(offMs, status)}`)
     expect(wrong(found)).toEqual(fixes)
+  })
+})
+
+describe('Redis', () => {
+  let server: RedisProcess | undefined
+  afterEach(async () => {
+    await server?.stop()
+    server = undefined
+  })
+
+  test.each<[string, RedisSettings, string | undefined]>([
+    ['one that keeps what is written', SAFE, undefined],
+    [
+      'one that may evict state',
+      { ...SAFE, 'maxmemory-policy': 'allkeys-lru' },
+      'maxmemory-policy allkeys-lru',
+    ],
+    ['one that keeps nothing', { appendonly: 'no' }, 'keeps no append-only file'],
+  ])('%s', async (_, settings, message) => {
+    await scene.topic('in', 1)
+    await scene.topic('out', 1)
+    server = await RedisProcess.start(settings)
+    const { found } = await doctor('-D', 'state.backend=redis', '-D', `state.backend.redis.url=${server.url}`)
+    expect(found.get('Redis')).toMatchObject(
+      message === undefined ? { status: 'ok' } : { status: 'fix', message: expect.stringContaining(message) },
+    )
   })
 })

@@ -52,7 +52,7 @@ describe('reading', () => {
     expect(expectationOf(specOf('execution.checkpointing.timeout'))).toMatch(/duration.*at least 10 ms/)
     expect(expectationOf(specOf('state.backend.fs.memory-threshold'))).toMatch(/size.*at most 1 mb/)
     expect(expectationOf(specOf('parallelism.default'))).toBe('"auto" or a whole number from 1 to 32768')
-    expect(expectationOf(specOf('state.backend'))).toBe('one of jobmanager, filesystem')
+    expect(expectationOf(specOf('state.backend'))).toBe('one of jobmanager, filesystem, rocksdb, redis')
   })
 })
 

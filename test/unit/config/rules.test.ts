@@ -57,21 +57,8 @@ test('unaligned has no effect where barriers are only counted', () => {
   expect(config.findings).toMatchObject([{ level: 'warning', key: 'execution.checkpointing.unaligned' }])
 })
 
-describe('what this version cannot do is said when it is asked for', () => {
-  test('unaligned checkpoints, whoever asks', () => {
-    const warning = {
-      level: 'warning',
-      key: 'execution.checkpointing.unaligned',
-      message: expect.stringContaining('aligned checkpoints instead'),
-    }
-    expect(findings({ 'execution.checkpointing.unaligned': 'true' })).toMatchObject([warning])
-    const code = { ...ON, 'execution.checkpointing.unaligned': true }
-    expect(resolveConfig(settingsOfCode(code)).findings).toMatchObject([warning])
-  })
-
-  test('not when nobody asks', () => {
-    expect(findings({ 'execution.checkpointing.unaligned': 'false' })).toEqual([])
-  })
+test('unaligned checkpoints are taken as they are asked for', () => {
+  expect(findings({ 'execution.checkpointing.unaligned': 'true' })).toEqual([])
 })
 
 describe('what does not go together is refused', () => {

@@ -220,6 +220,7 @@ describe('an attempt that goes on from a checkpoint', () => {
       const failing = await scene.start(sink, { attempt, from: checkpoint })
       await failing.write(0, 'again and again')
       await failing.checkpoint(attempt)
+      expect(await scene.hidden()).toContainEqual(expect.stringMatching(/\/1-0-part/))
       await failing.die()
     }
     const last = await scene.start(sink, { attempt: 5, from: checkpoint })

@@ -101,6 +101,14 @@ describe('state.checkpoints.num-retained', () => {
   })
 })
 
+test('state.savepoints.dir: a savepoint that names no folder lies there', async () => {
+  const folder = join(jobs.folder, 'savepoints')
+  const client = await running({ 'state.savepoints.dir': folder })
+  const path = await client.triggerSavepoint()
+  expect(path.startsWith(join(folder, 'savepoint-job-'))).toBe(true)
+  expect([...(await jobs.files(path)).keys()]).toContain('_metadata')
+})
+
 describe('execution.checkpointing.timeout', () => {
   test('what a checkpoint stored that was aborted is removed', async () => {
     let holds = true
