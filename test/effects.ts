@@ -93,7 +93,10 @@ export const EFFECTS: Readonly<Record<OptionKey, Effect>> = {
   },
   'state.backend.redis.url': {
     tests: [
-      redis('names the server that has the state of the job', 'at which nothing listens is said before the job starts'),
+      redis(
+        'names the server that has the state of the job',
+        'at which nothing listens is said before the job starts',
+      ),
     ],
   },
   'state.backend.redis.persistence': {
@@ -242,7 +245,9 @@ export const EFFECTS: Readonly<Record<OptionKey, Effect>> = {
   'kafka.client-id': { tests: [connection('the client id is in the head of requests')] },
   'kafka.ssl': { tests: [connection('with TLS nothing is sent in the clear')] },
   'kafka.ssl.ca': {
-    tests: [tls('kafka.ssl.ca: a broker is trusted whose certificate this authority has signed, and no other')],
+    tests: [
+      tls('kafka.ssl.ca: a broker is trusted whose certificate this authority has signed, and no other'),
+    ],
   },
   'kafka.ssl.cert': { tests: [clientCertificate] },
   'kafka.ssl.key': { tests: [clientCertificate] },

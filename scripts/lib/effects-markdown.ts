@@ -9,7 +9,9 @@ export const EFFECTS_HEADING = '## How each setting is tested'
 export function effectsMarkdown(effects: Readonly<Record<string, Effect>>): string {
   const rows = OPTION_KEYS.map((key) => {
     const { code, tests } = effects[key] ?? { tests: [] }
-    const shown = tests.flatMap(({ file, titles }) => titles.map((title) => `[${escaped(title)}](../${file})`))
+    const shown = tests.flatMap(({ file, titles }) =>
+      titles.map((title) => `[${escaped(title)}](../${file})`),
+    )
     return `| \`${key}\` | ${code === undefined ? '–' : `\`${code}\``} | ${shown.join('<br>')} |`
   })
   return `${EFFECTS_HEADING}

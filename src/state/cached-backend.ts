@@ -8,7 +8,8 @@
  * A record is a key with all it holds in all namespaces. Timers are always here: the queues hold them. Without a store everything is here, and
  * checkpoints are incremental all the same (`filesystem` with `state.backend.incremental`).
  *
- * Limits: a record is loaded and written whole, so a map state of a hundred thousand entries under one key is; see docs/guide/state.md.
+ * Limits: a record is loaded and written whole, so a map state of a hundred thousand entries under one key is. An async map has a record
+ * for each entry (async-map-entries.ts), loaded in the middle of a vector when it is asked for.
  */
 import type {
   BlobStore,
@@ -29,6 +30,7 @@ import { CachedRecord, NEW_RECORD_WEIGHT, type RowBytes, weightOf, weightOfBytes
 import { CacheSnapshots } from './cached-snapshots.ts'
 import type { ColdOrigin, ColdRecord, ColdStore } from './cold-store.ts'
 import type { ImageState } from './key-group-image.ts'
+import type { RecordName } from './map-part.ts'
 import { ENTRIES_PER_SLICE, TableBackend } from './table-backend.ts'
 
 /** Rows that a restore writes in one call. */
@@ -105,15 +107,15 @@ export class CachedKeyedStateBackend
       return undefined
     }
     const vector = ++this.#vector
-    const missing: Key[] = []
+    const missing: RecordName[] = []
     this.tables.gather(keys, (key, record) => {
       if (record !== undefined) record.used = vector
-      if (record === undefined || record.cold) missing.push(key)
+      if (record === undefined || record.cold) missing.push({ key, part: undefined })
     })
     this.#hits += keys.length - missing.length
     this.#misses += missing.length
     // Known to have no state; from now on a key without a record may have been evicted.
-    if (!this.#mayBeCold) for (const key of missing.splice(0)) this.tables.recordOf(key)
+    if (!this.#mayBeCold) for (const name of missing.splice(0)) this.tables.made(name)
     const room = this.#makeRoom()
     if (missing.length === 0) return room
     const loaded = this.#load(missing)
@@ -127,6 +129,7 @@ export class CachedKeyedStateBackend
         'MILLRACE_INTERNAL',
         `Operator '${operatorName}': checkpoint ${checkpointId} came between due timers and their keys' state`,
       )
+    this.checkSettled(checkpointId)
     // A store that gets all changes has a segment for each checkpoint; otherwise one is closed when it is needed.
     const segment = durableAs !== undefined || localCopy ? this.#closeSegment() : -1
     if (segment >= 0) this.#segments.set(checkpointId, segment)
@@ -191,6 +194,40 @@ export class CachedKeyedStateBackend
 
   protected override isHere(record: CachedRecord): boolean {
     return !record.cold
+  }
+
+  protected override isNameHere(name: RecordName): boolean {
+    const record = this.tables.held(name)
+    return record === undefined ? !this.#mayBeCold : !record.cold
+  }
+
+  /** As prefetch, in the middle of a vector. */
+  protected override loadNames(names: readonly RecordName[]): Promise<void> | undefined {
+    const missing: RecordName[] = []
+    for (const name of names) {
+      const record = this.tables.held(name)
+      if (record !== undefined) record.used = this.#vector
+      if (record === undefined ? this.#mayBeCold : record.cold) missing.push(name)
+    }
+    this.#hits += names.length - missing.length
+    this.#misses += missing.length
+    if (missing.length === 0) return undefined
+    const room = this.#makeRoom()
+    const loaded = this.#load(missing)
+    return room === undefined ? loaded : Promise.all([loaded, room]).then(() => undefined)
+  }
+
+  protected override overwrite(record: CachedRecord): void {
+    if (!record.cold) return
+    record.cold = false
+    record.version = this.tables.version
+  }
+
+  protected override releaseNames(names: readonly RecordName[]): void {
+    for (const name of names) {
+      const record = this.tables.held(name)
+      if (record?.used === this.#vector) record.used = 0
+    }
   }
 
   /** Timers are here whether the value is or not. */
@@ -279,12 +316,12 @@ export class CachedKeyedStateBackend
     return evictor.run()
   }
 
-  async #load(missing: readonly Key[]): Promise<void> {
+  async #load(missing: readonly RecordName[]): Promise<void> {
     const wanted = new Set<CachedRecord>()
     const made: CachedRecord[] = []
-    for (const key of missing) {
-      const held = this.tables.recordIfHeld(key)
-      const record = held ?? this.tables.recordOf(key)
+    for (const name of missing) {
+      const held = this.tables.held(name)
+      const record = held ?? this.tables.made(name)
       record.used = this.#vector
       if (held === undefined) {
         record.cold = true
@@ -296,7 +333,7 @@ export class CachedKeyedStateBackend
     const records = [...wanted]
     try {
       const values = await this.#store!.load(
-        records.map((record) => ({ keyGroup: record.keyGroup, key: this.#codec.keyBytes(record.key) })),
+        records.map((record) => ({ keyGroup: record.keyGroup, key: this.#codec.nameBytes(record) })),
       )
       for (const [i, record] of records.entries()) this.#loaded(record, values[i])
     } catch (error) {
@@ -307,6 +344,8 @@ export class CachedKeyedStateBackend
   }
 
   #loaded(record: CachedRecord, value: Uint8Array | undefined): void {
+    // Loaded by two calls at once, or written meanwhile.
+    if (record.gone || !record.cold) return
     if (value !== undefined)
       this.#codec.visitValue(record.keyGroup, value, (restored, namespace, slot) =>
         this.putSlot(record, restored, namespace, slot),
@@ -453,9 +492,9 @@ export class CachedKeyedStateBackend
       this.visitImage(image, (states) =>
         rowVisitor(
           states,
-          (key) => {
+          (key, part) => {
             this.checkKeyGroup(key, image.keyGroup)
-            const record = new CachedRecord(key, undefined, 0)
+            const record = new CachedRecord(key, part, 0)
             record.keyGroup = image.keyGroup
             return record
           },
@@ -475,7 +514,7 @@ export class CachedKeyedStateBackend
   async #restoreTimers(store: ColdStore): Promise<void> {
     for await (const page of store.timers())
       for (const { keyGroup, key: bytes, timers } of page) {
-        const key = this.#codec.keyOf(bytes)
+        const { key } = this.#codec.nameOf(bytes)
         this.checkKeyGroup(key, keyGroup)
         const record = this.tables.recordOf(key)
         record.used = 0

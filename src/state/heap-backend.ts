@@ -30,6 +30,7 @@ export class HeapKeyedStateBackend extends TableBackend<KeyRecord, HeapBackendOp
 
   freeze(checkpointId: number): FrozenKeyedState {
     const { range, maxParallelism, operatorName, clock, entriesPerSlice } = this.options
+    this.checkSettled(checkpointId)
     const tables = this.tables
     tables.version++
     tables.forgetCurrent()

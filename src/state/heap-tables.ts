@@ -272,6 +272,18 @@ export class HeapTables<R extends KeyRecord = KeyRecord> {
     return this.#key
   }
 
+  /** The current key, as an object that user code cannot change. */
+  get ownKey(): Key | undefined {
+    if (this.#canonical === undefined) return this.#key
+    return this.recordIfHeld(this.#key!)?.key ?? decodeKey(Buffer.from(this.#canonical, 'latin1'))
+  }
+
+  isCurrent(key: Key): boolean {
+    return this.#canonical === undefined
+      ? key === this.#key
+      : this.#canonical === canonicalOf(key, this.#operatorName)
+  }
+
   get namespace(): Namespace {
     return this.#namespace
   }

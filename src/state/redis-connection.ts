@@ -149,8 +149,9 @@ export class RedisConnection {
     const note = (error: unknown) => {
       reason = error
     }
-    client.on('error', note)
     // Stays: a client without a listener prints its errors.
+    client.on('error', note)
+    this.#hearAllErrors(client)
     try {
       await this.#answered(
         client.connect().catch((error: unknown) => {
@@ -161,6 +162,19 @@ export class RedisConnection {
     } catch (error) {
       throw reason === undefined ? error : redisFailure(reason, this.name, 'be reached')
     }
+  }
+
+  /** ioredis hears the first error of a socket only; another one, as TLS has them, would end the process. */
+  #hearAllErrors(client: Client): void {
+    if ('nodes' in client) {
+      client.on('+node', (node: Redis) => this.#hearAllErrors(node))
+      return
+    }
+    client.on('error', () =>
+      client.stream?.on('error', (error) =>
+        this.#logger.debug(`Redis at ${this.name}: a later error of a closed connection`, { error }),
+      ),
+    )
   }
 
   #watch(client: Client): void {

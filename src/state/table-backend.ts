@@ -8,6 +8,8 @@ import type { Clock } from '../core/ports.ts'
 import type {
   AggregatingState,
   AggregatingStateDescriptor,
+  AsyncMapState,
+  AsyncMapStateDescriptor,
   FrozenKeyedState,
   Key,
   KeyedStateBackend,
@@ -26,6 +28,9 @@ import type {
 } from '../core/state.ts'
 import { HeapTimerQueues, type TimerOwner } from '../core/time/timer-queues.ts'
 import { MillraceError, StateLostError } from '../errors.ts'
+import { MapEntries, type PartStore } from './async-map-entries.ts'
+import { AsyncMapIndex } from './async-map-index.ts'
+import { TableAsyncMapState } from './async-map-state.ts'
 import { HeapRegistry, type HeapState, type RestoredState } from './heap-registry.ts'
 import {
   HeapAggregatingState,
@@ -38,6 +43,7 @@ import {
 import { HeapTables, type KeyRecord, type TableHooks } from './heap-tables.ts'
 import { HeapTtlListState, HeapTtlMapState, HeapTtlValueState } from './heap-ttl-states.ts'
 import { type ImageVisitor, KeyGroupImageReader } from './key-group-image.ts'
+import type { RecordName } from './map-part.ts'
 import { dropExpired, withoutExpired } from './state-slot.ts'
 
 /** What every backend over tables is made for. */
@@ -68,6 +74,8 @@ export abstract class TableBackend<R extends KeyRecord, O extends TableBackendOp
   /** States handed out, so that asking for one in each call costs a lookup. */
   readonly #handles = new Map<string, { readonly descriptor: StateDescriptor; readonly handle: unknown }>()
   readonly #noteChange: () => void
+  /** Async map states by number; undefined: there are none. */
+  #asyncMaps: Map<number, { readonly entries: MapEntries; readonly index: AsyncMapIndex }> | undefined
 
   constructor(options: O, hooks: (backend: TableBackend<R, O>) => TableHooks<R>) {
     this.options = options
@@ -95,6 +103,16 @@ export abstract class TableBackend<R extends KeyRecord, O extends TableBackendOp
   abstract freeze(checkpointId: number): FrozenKeyedState
   abstract restore(images: readonly KeyGroupImage[]): void
   abstract close(): void | Promise<void>
+
+  settle(): Promise<void> | undefined {
+    if (this.#asyncMaps === undefined) return undefined
+    const waits: Promise<void>[] = []
+    for (const { index } of this.#asyncMaps.values()) {
+      const wait = index.settle()
+      if (wait !== undefined) waits.push(wait)
+    }
+    return waits.length === 0 ? undefined : Promise.all(waits).then(() => undefined)
+  }
 
   get entries(): number {
     return this.tables.entries
@@ -156,6 +174,14 @@ export abstract class TableBackend<R extends KeyRecord, O extends TableBackendOp
     })
   }
 
+  getAsyncMapState<K, V>(descriptor: AsyncMapStateDescriptor<K, V>): AsyncMapState<K, V> {
+    return this.#handle(descriptor, () => {
+      const { number, check } = this.#declared(descriptor)
+      const { entries, index } = this.#asyncMap(number)
+      return new TableAsyncMapState<K, V>(this.#parts, this.registry.at(number), entries, index, check)
+    })
+  }
+
   mergeNamespaces(descriptor: StateDescriptor, target: Namespace, sources: readonly Namespace[]): void {
     const before = this.tables.namespace
     try {
@@ -172,6 +198,7 @@ export abstract class TableBackend<R extends KeyRecord, O extends TableBackendOp
     const now = this.options.clock.now()
     const keys: Key[] = []
     for (const record of this.tables.records()) {
+      if (record.part !== undefined) continue
       let holds = false
       record.forEachSpace((_namespace, slots) => {
         const slot = slots.get(state.number)
@@ -228,6 +255,32 @@ export abstract class TableBackend<R extends KeyRecord, O extends TableBackendOp
     return true
   }
 
+  /** True if what a key or a part of one holds is in the tables, or is known to be nothing. */
+  protected isNameHere(_name: RecordName): boolean {
+    return true
+  }
+
+  /** Loads what is not here; undefined: all is. */
+  protected loadNames(_names: readonly RecordName[]): Promise<void> | undefined {
+    return undefined
+  }
+
+  /** What the record holds elsewhere does not matter any more. */
+  protected overwrite(_record: R): void {}
+
+  /** The records need not stay until the next vector. */
+  protected releaseNames(_names: readonly RecordName[]): void {}
+
+  /** Indexes must be up to date at a freeze. */
+  protected checkSettled(checkpointId: number): void {
+    for (const { index } of this.#asyncMaps?.values() ?? [])
+      if (index.isBehind)
+        throw new MillraceError(
+          'MILLRACE_INTERNAL',
+          `Operator '${this.options.operatorName}': checkpoint ${checkpointId} came before the async maps of a vector were settled`,
+        )
+  }
+
   /** The key group of a record. */
   protected keyGroupOf(record: KeyRecord): number {
     const { maxParallelism, operatorName } = this.options
@@ -256,9 +309,9 @@ export abstract class TableBackend<R extends KeyRecord, O extends TableBackendOp
     const { tables } = this
     let record: R
     return {
-      beginRecord: (key) => {
+      beginRecord: (key, part) => {
         this.checkKeyGroup(key, keyGroup)
-        record = tables.recordOf(key)
+        record = tables.made({ key, part })
         record.keyGroup = keyGroup
         if (record.isUnused) return
         tables.empty(record)
@@ -309,6 +362,30 @@ export abstract class TableBackend<R extends KeyRecord, O extends TableBackendOp
         const slot = slots.get(state.number)
         if (slot !== undefined) slots.set(state.number, change(slot))
       })
+    }
+  }
+
+  #asyncMap(number: number): { readonly entries: MapEntries; readonly index: AsyncMapIndex } {
+    this.#asyncMaps ??= new Map()
+    let map = this.#asyncMaps.get(number)
+    if (map === undefined) {
+      const state = this.registry.at(number)
+      const entries = new MapEntries(this.#parts, state)
+      map = { entries, index: new AsyncMapIndex(this.#parts, state, entries) }
+      this.#asyncMaps.set(number, map)
+    }
+    return map
+  }
+
+  get #parts(): PartStore {
+    return {
+      tables: this.tables,
+      operatorName: this.options.operatorName,
+      now: () => this.options.clock.now(),
+      isHere: (name) => this.isNameHere(name),
+      load: (names) => this.loadNames(names),
+      overwrite: (record) => this.overwrite(record as R),
+      release: (names) => this.releaseNames(names),
     }
   }
 

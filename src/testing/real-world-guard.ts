@@ -27,3 +27,11 @@ export function forbidRealWorld(onUse: (what: string) => void): () => void {
     for (const { owner, name, original } of replaced) owner[name] = original
   }
 }
+
+/** Sockets, files and threads that the process holds open. Real timers are forbidden, so those that count here are the test runner's. */
+export function resources(): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const kind of process.getActiveResourcesInfo())
+    if (kind !== 'Immediate' && kind !== 'Timeout') counts.set(kind, (counts.get(kind) ?? 0) + 1)
+  return counts
+}

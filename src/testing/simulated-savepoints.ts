@@ -44,6 +44,10 @@ export class SimulatedSavepoints {
     return this.#folders.has(path)
   }
 
+  holds({ folder, path }: Extract<StateHandle, { kind: 'kept' }>): boolean {
+    return this.#folders.get(folder)?.files.has(path) === true
+  }
+
   /** The savepoint, as a job that starts from it gets it. @throws StateLostError */
   open(path: string): CompletedCheckpoint {
     const metadata = this.#folders.get(path)?.metadata

@@ -363,11 +363,14 @@ export class FaultPlan {
     const trigger = this.#faults[0]?.trigger
     if (trigger?.on === 'call' && isMeant(trigger, call) && ++this.#seen === trigger.nth)
       return this.#strike(worker)
-    if (this.#noise > 0 && this.#random.chance(this.#noise)) {
-      this.#count('noise')
-      return drawInterception(this.#random)
-    }
-    return 'pass'
+    return this.noiseFor()
+  }
+
+  /** What the network does to a call by chance. */
+  noiseFor(): Interception {
+    if (this.#noise === 0 || !this.#random.chance(this.#noise)) return 'pass'
+    this.#count('noise')
+    return drawInterception(this.#random)
   }
 
   /** A timer of a worker is due. */

@@ -2,20 +2,22 @@
  * What must hold at every step of a simulated job, judged from the brokers' logs alone:
  *
  * - output that readers can see is covered by a completed checkpoint, once for each run that covers it, and by no run twice
- * - completed checkpoints only grow; none is written twice; the latest one is readable at any moment
+ * - completed checkpoints only grow; none is written twice; all that are stored are readable at any moment (simulation-stored.ts)
  * - after the end of a run nothing of it is written
  *
  * and at the end: no transaction open, last stable offset = high watermark, group offsets = positions of the latest checkpoint.
  */
-import type { AttemptRecord } from '../checkpoint/checkpoint-store.ts'
-import { type CompletedCheckpoint, decodeCheckpoint, handlesOf } from '../checkpoint/completed-checkpoint.ts'
+import type { AttemptRecord, JobRecord } from '../checkpoint/checkpoint-store.ts'
+import { type CompletedCheckpoint, decodeCheckpoint } from '../checkpoint/completed-checkpoint.ts'
 import type { Clock } from '../core/ports.ts'
-import { chunkKey, isChunkKey } from '../kafka/topic-blob-store.ts'
+import { isChunkKey } from '../kafka/topic-blob-store.ts'
 import { jobTopic } from '../kafka/transactional-id.ts'
 import { CommittedReader } from './committed-reader.ts'
 import type { PlainRecord } from './plain-batch.ts'
 import { BrokerRefusal } from './simulated-broker-error.ts'
 import type { SimulatedKafka } from './simulated-cluster.ts'
+import type { SimulatedState } from './simulated-state.ts'
+import { StoredCheckpoints } from './simulation-stored.ts'
 
 /** Where a record of the output came from; every job of a simulation writes it along. */
 export interface Origin {
@@ -47,8 +49,7 @@ export interface InvariantOptions {
   /** Group of the sources, and their topics. */
   readonly groupId: string
   readonly inputs: readonly string[]
-  /** Names of blobs in the shared directory; undefined = snapshots are in the checkpoint topic. */
-  readonly directory: (() => readonly string[]) | undefined
+  readonly state: SimulatedState
   /** Whether output may be repeated and seen early: AT_LEAST_ONCE. */
   readonly mayRepeat: boolean
   readonly onViolation: (what: string) => void
@@ -66,9 +67,17 @@ interface Uncovered {
 type Positions = ReadonlyMap<string, bigint>
 
 /** The part of the input that a run read: from its start positions to those of its latest completed checkpoint. */
-interface RunRange {
+export interface RunRange {
   readonly start: Positions
   readonly end: Positions
+  /** Only what was abandoned of it: from a snapshot on that the next run began with, which has the rest for its own. */
+  readonly isRest?: boolean
+}
+
+/** Checkpoint 0 of a run that is still to begin, with the state of a snapshot. */
+interface Base {
+  readonly checkpoint: CompletedCheckpoint
+  readonly positions: Positions
 }
 
 /** How long the marker of the commit point may come after that of the output: both were decided in the right order. */
@@ -81,17 +90,18 @@ export class SimulationInvariants {
   readonly output = new Map<string, SeenRecord[]>()
   /** How often each origin was seen, by topic. */
   readonly #seen = new Map<string, Map<string, number>>()
-  readonly #completed = new Map<string, CompletedCheckpoint>()
+  readonly #stored: StoredCheckpoints
   readonly #everCompleted = new Set<string>()
-  readonly #chunks = new Set<string>()
+  readonly #bases = new Map<string, Base>()
+  readonly #counts = new Map<string, number>()
   #latest: CompletedCheckpoint | undefined
-  #latestForgotten: CompletedCheckpoint | undefined
   #attempt = 0
   #attemptBy = ''
   #leader = ''
   #run: string | undefined
   #endedRun: string | undefined
   #endedAs: string | undefined
+  #endedWith: string | undefined
   #uncovered: Uncovered[] = []
   /** Runs before the present one, in order. */
   readonly #earlier: RunRange[] = []
@@ -103,6 +113,7 @@ export class SimulationInvariants {
 
   constructor(options: InvariantOptions) {
     this.#options = options
+    this.#stored = new StoredCheckpoints({ state: options.state, graceMs: MARKER_GRACE_MS })
     for (const topic of options.outputs) {
       const records: SeenRecord[] = []
       const seen = new Map<string, number>()
@@ -145,6 +156,31 @@ export class SimulationInvariants {
     return this.#endedAs
   }
 
+  /** The savepoint that the present run was stopped with. */
+  get endedWith(): string | undefined {
+    return this.#endedWith
+  }
+
+  /** How often something came up that not every run has, by name. */
+  get counts(): ReadonlyMap<string, number> {
+    return this.#counts
+  }
+
+  /** Checkpoints of the present run that are stored, the oldest first. */
+  get stored(): readonly CompletedCheckpoint[] {
+    return this.#run === undefined ? [] : this.#stored.of(this.#run)
+  }
+
+  /** True if a checkpoint with this number was ever completed, in whatever run. */
+  hasCompleted(n: number): boolean {
+    return [...this.#everCompleted].some((key) => key.endsWith(`/${n}`))
+  }
+
+  /** Something outside of the topics was removed. */
+  removed(): void {
+    this.#stored.removed()
+  }
+
   /** True if the present run has written all that is expected of it. */
   holds(expected: ReadonlyMap<string, readonly Origin[]>): boolean {
     for (const [topic, origins] of expected) {
@@ -166,11 +202,14 @@ export class SimulationInvariants {
   /** Called after every step. */
   step(): void {
     if (this.#checkpoints === undefined) this.#watchCheckpoints()
-    if (this.#uncovered.length === 0) return
     const now = this.#options.clock.now()
     const { live, nodes } = this.#options.kafka.inside.topics
     // Without its leader a partition gets no marker.
-    if (live.size < nodes.length) for (const late of this.#uncovered) late.until = now + MARKER_GRACE_MS
+    const held = live.size < nodes.length
+    const missing = this.#stored.step(now, held)
+    if (missing !== undefined) this.#violate(missing)
+    if (this.#uncovered.length === 0) return
+    if (held) for (const late of this.#uncovered) late.until = now + MARKER_GRACE_MS
     const first = this.#uncovered.find(({ until }) => until < now)
     if (first !== undefined)
       this.#violate(
@@ -195,6 +234,11 @@ export class SimulationInvariants {
     return this.#earlier.map((range) => this.#inputOf(topic, range, true))
   }
 
+  /** Whether the so-manieth earlier run is only the rest of one. */
+  isRest(index: number): boolean {
+    return this.#earlier[index]?.isRest === true
+  }
+
   #inputOf(topic: string, { start, end }: RunRange, covered: boolean): SeenRecord[] {
     return this.#partitionsOf(topic).flatMap(({ log }, partition) => {
       const id = `${topic}/${partition}`
@@ -209,7 +253,7 @@ export class SimulationInvariants {
 
   /**
    * The output of each run, the present one last: what a run wrote lies before what a later one wrote, so an origin's first record belongs
-   * to the first run that covers it.
+   * to the first run that covers it. What followed a snapshot that a later run began with comes before the lists of what belongs together.
    */
   outputByRun(): Map<string, SeenRecord[]>[] {
     const present: RunRange = { start: this.#start ?? new Map(), end: new Map() }
@@ -318,9 +362,7 @@ export class SimulationInvariants {
   #entry(key: string, value: Buffer | null): void {
     this.#changes++
     if (isChunkKey(key)) {
-      if (value === null) this.#chunks.delete(key)
-      else this.#chunks.add(key)
-      if (value === null) this.#checkReadable()
+      this.#stored.chunk(key, value !== null)
       return
     }
     if (key.startsWith('completed/')) {
@@ -331,6 +373,8 @@ export class SimulationInvariants {
     if (key === 'attempt' && value !== null) {
       const { run, attempt, incarnation, startedAt } = JSON.parse(value.toString()) as AttemptRecord
       if (run !== this.#run) this.#begin(run)
+      if (this.#latest?.states.some(({ inFlight }) => inFlight !== undefined) === true)
+        this.#count('restored records in flight')
       // One take-over writes its attempt once for the run that it finishes and once for the one that it begins.
       const takeOver = `${incarnation} at ${startedAt}`
       if (attempt === this.#attempt && takeOver !== this.#attemptBy)
@@ -341,38 +385,55 @@ export class SimulationInvariants {
       this.#attempt = attempt
       this.#endedRun = undefined
       this.#endedAs = undefined
+      this.#endedWith = undefined
     }
     if (key === 'job' && value !== null) {
-      const { run, status } = JSON.parse(value.toString()) as { run: string; status: string }
+      const { run, status, savepoint } = JSON.parse(value.toString()) as JobRecord
       this.#endedAs = status
+      this.#endedWith = savepoint
       if (status === 'FINISHED' || status === 'CANCELED') this.#endedRun = run
     }
   }
 
-  /** A run begins: what the one before it covered stays covered. */
+  /** A run begins: what the one before it covered stays covered. One that begins with a snapshot has what led to it for its own. */
   #begin(run: string): void {
-    if (this.#run !== undefined) this.#earlier.push({ start: this.#start ?? new Map(), end: this.#positions })
+    const base = this.#bases.get(run)
+    const before = { start: this.#start ?? new Map<string, bigint>(), end: this.#positions }
+    if (this.#run !== undefined)
+      this.#earlier.push(base === undefined ? before : { start: base.positions, end: before.end, isRest: true })
     this.#run = run
-    this.#latest = undefined
-    this.#positions = new Map()
-    this.#start = undefined
+    this.#latest = base?.checkpoint
+    this.#positions = base?.positions ?? new Map()
+    if (base === undefined) this.#start = undefined
+    else this.#count('runs begun with a snapshot')
+  }
+
+  #count(what: string): void {
+    this.#counts.set(what, (this.#counts.get(what) ?? 0) + 1)
   }
 
   #forget(key: string): void {
     const latest = this.#latest
-    if (latest !== undefined && key === `completed/${latest.run}/${latest.n}`) {
-      // Nobody resumes a run that has ended, so its checkpoints may go.
-      if (this.#endedRun !== latest.run) this.#violate(`the latest checkpoint ${latest.n} was forgotten`)
-      this.#latestForgotten = latest
-    }
-    this.#completed.delete(key)
+    // Nobody resumes a run that has ended, so its checkpoints may go.
+    if (
+      latest !== undefined &&
+      key === `completed/${latest.run}/${latest.n}` &&
+      this.#endedRun !== latest.run
+    )
+      this.#violate(`the latest checkpoint ${latest.n} was forgotten`)
+    this.#stored.forget(key)
   }
 
   #complete(key: string, checkpoint: CompletedCheckpoint): void {
     if (this.#everCompleted.has(key)) this.#violate(`checkpoint ${checkpoint.n} was completed twice`)
     this.#everCompleted.add(key)
-    if (this.#run !== undefined && this.#run !== checkpoint.run)
-      this.#violate(`checkpoint ${checkpoint.n} of an earlier run was completed`)
+    this.#stored.add(key, checkpoint)
+    this.#note(checkpoint)
+    if (this.#run !== undefined && this.#run !== checkpoint.run) {
+      if (checkpoint.n === 0) this.#bases.set(checkpoint.run, { checkpoint, positions: positionsOf(checkpoint) })
+      else this.#violate(`checkpoint ${checkpoint.n} of an earlier run was completed`)
+      return
+    }
     if (this.#endedRun === checkpoint.run)
       this.#violate(`checkpoint ${checkpoint.n} was completed after the end of the run`)
     const latest = this.#latest
@@ -382,42 +443,34 @@ export class SimulationInvariants {
       this.#violate(
         `attempt ${checkpoint.attempt} completed checkpoint ${checkpoint.n} after attempt ${this.#attempt} had started`,
       )
-    this.#completed.set(key, checkpoint)
     this.#latest = checkpoint
-    const positions = new Map<string, bigint>()
-    for (const { splits } of checkpoint.states)
-      for (const split of (splits ?? []) as { topic: string; partition: number; position: string }[]) {
-        const id = `${split.topic}/${split.partition}`
-        const before = this.#positions.get(id) ?? 0n
-        if (BigInt(split.position) < before)
-          this.#violate(`checkpoint ${checkpoint.n} moved ${id} back from ${before} to ${split.position}`)
-        positions.set(id, BigInt(split.position))
-      }
+    const positions = positionsOf(checkpoint)
+    for (const [id, position] of positions) {
+      const before = this.#positions.get(id) ?? 0n
+      if (position < before)
+        this.#violate(`checkpoint ${checkpoint.n} moved ${id} back from ${before} to ${position}`)
+    }
     this.#positions = positions
     if (checkpoint.n === 0) this.#start = positions
     this.#uncovered = this.#uncovered.filter(({ origin, times }) => !this.#covers(origin, times))
-    this.#checkReadable()
   }
 
-  /** What a recovery would read must be there at any moment. */
-  #checkReadable(): void {
-    const latest = this.#latest
-    if (latest === undefined || latest === this.#latestForgotten) return
-    const names = this.#options.directory?.()
-    for (const handle of handlesOf(latest)) {
-      if (handle.kind !== 'topic') continue
-      const missing =
-        names === undefined
-          ? Array.from({ length: handle.chunks }, (_, i) => chunkKey(handle.name, i)).find(
-              (key) => !this.#chunks.has(key),
-            )
-          : names.includes(handle.name)
-            ? undefined
-            : handle.name
-      if (missing !== undefined)
-        this.#violate(`the latest checkpoint ${latest.n} names ${missing}, which is gone`)
-    }
+  /** What makes it one of the rarer kind. */
+  #note({ states, kind }: CompletedCheckpoint): void {
+    if (states.some(({ inFlight }) => inFlight !== undefined)) this.#count('records in flight')
+    if (states.some(({ keyed }) => keyed?.kind === 'incremental' && keyed.layers.length > 1))
+      this.#count('shared layers')
+    if (states.some(({ keyed }) => keyed?.kind === 'external')) this.#count('state outside')
+    if (kind === 'savepoint') this.#count('savepoints')
   }
+}
+
+function positionsOf({ states }: CompletedCheckpoint): Positions {
+  const positions = new Map<string, bigint>()
+  for (const { splits } of states)
+    for (const split of (splits ?? []) as { topic: string; partition: number; position: string }[])
+      positions.set(`${split.topic}/${split.partition}`, BigInt(split.position))
+  return positions
 }
 
 function within({ topic, partition, offset }: Origin, { start, end }: RunRange): boolean {

@@ -88,6 +88,8 @@ export interface Scenario {
   readonly unalignedAfterMs: number | undefined
   /** User code takes up to so many ms a record, so that records wait in channels; 0 = no time at all. */
   readonly slowMs: number
+  /** A stop with a savepoint lets event time pass to its end. */
+  readonly drain: boolean
   /** Commands that somebody sends over the control topic while the job runs. */
   readonly commands: number
   /** Chance that a call of a worker is lost, late or sent twice. */
@@ -187,14 +189,16 @@ function drawCommands(
   bounded: boolean,
   { mode, ending, startAt }: Pick<Scenario, 'mode' | 'ending' | 'startAt'>,
   { waitsForTime = false }: JobLimits,
-): Pick<Scenario, 'commands' | 'ending'> {
+): Pick<Scenario, 'commands' | 'ending' | 'drain'> {
   const commands = random.chance(0.25) ? random.integer(1, 3) : 0
+  // Time that has passed to its end has no windows and timers left for the run that goes on.
+  const drain = !waitsForTime && random.chance(0.3)
   if (bounded || mode !== 'EXACTLY_ONCE' || ending !== 'stop' || startAt === 'latest' || !random.chance(0.3))
-    return { commands, ending }
+    return { commands, ending, drain }
   const endings: Ending[] = ['stop-with-savepoint', 'back-to-latest']
   // What is cut off in the middle of a window is no prefix of the output.
   if (!waitsForTime) endings.push('back-to-savepoint', 'back-to-savepoint', 'back-to-oldest', 'command-cancel')
-  return { commands, ending: random.pick(endings) }
+  return { commands, ending: random.pick(endings), drain }
 }
 
 /** What most runs do without. A fork of its own, so that it can grow and leave the rest of a seed's circumstances as they are. */

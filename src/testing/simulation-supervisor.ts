@@ -2,17 +2,18 @@
  * Whoever runs the worker processes of a simulated job: starts them, replaces those that died or left, stops them at the end, and does to
  * them and to the brokers what the faults say.
  */
+import type { RestoreChoice } from '../core/job-settings.ts'
 import { isMillraceError } from '../errors.ts'
 import { jobTopic } from '../kafka/transactional-id.ts'
 import type { JobEnd } from '../runtime/running-attempt.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import type { SimulatedKafka } from './simulated-cluster.ts'
-import type { SimulatedDirectory } from './simulated-directory.ts'
 import type { SimulatedDisk } from './simulated-disk.ts'
 import type { Interception } from './simulated-network.ts'
+import type { SimulatedState } from './simulated-state.ts'
 import { type JobDeclaration, SimulatedWorker } from './simulated-worker.ts'
 import type { Fault, FaultPlan } from './simulation-faults.ts'
-import { mayLoseTransactions, type Scenario } from './simulation-scenario.ts'
+import { mayLoseTransactions, type Scenario, type StateKind } from './simulation-scenario.ts'
 import { describeError, type SimulationTrace } from './simulation-trace.ts'
 import type { VirtualTime } from './virtual-time.ts'
 
@@ -24,7 +25,7 @@ export interface SupervisorOptions {
   readonly time: VirtualTime
   readonly trace: SimulationTrace
   readonly random: SeededRandom
-  readonly directory: SimulatedDirectory | undefined
+  readonly state: SimulatedState
   readonly disk: SimulatedDisk
   readonly faults: () => FaultPlan
   readonly onViolation: (what: string) => void
@@ -48,13 +49,17 @@ export class SimulationSupervisor {
   #darkUntil = Number.NEGATIVE_INFINITY
   /** Somebody asked for CANCELED. */
   #cancelling = false
-  /** Workers start with --fresh. */
-  #fresh = false
+  /** The job may end as FINISHED without being over. */
+  #mayFinish = false
+  /** Workers start with --fresh, --from-savepoint or --from-checkpoint. */
+  #newRun: 'fresh' | RestoreChoice | undefined
+  #stateKind: StateKind
   #end: string | undefined
 
   constructor(options: SupervisorOptions) {
     this.#options = options
     this.#random = options.random.fork('supervisor')
+    this.#stateKind = options.scenario.stateKind
   }
 
   /** Every worker that ever started. */
@@ -113,6 +118,16 @@ export class SimulationSupervisor {
     for (const worker of this.#workers) worker.cancel()
   }
 
+  /** Somebody cancels the job in another way. */
+  mayCancel(): void {
+    this.#cancelling = true
+  }
+
+  /** Somebody stops the job with a savepoint, or does not any more. */
+  mayFinish(may: boolean): void {
+    this.#mayFinish = may
+  }
+
   /** A worker stands still until another one leads, and hears of the cancel as it wakes up. */
   cancelAsZombie(incarnation: string, ms: number, then: () => void): void {
     const worker = this.#workers.find((one) => one.incarnation === incarnation && one.alive)
@@ -135,13 +150,13 @@ export class SimulationSupervisor {
     for (const worker of this.#workers) worker.kill()
   }
 
-  /** From now on workers start with --fresh, or not any more. */
-  startFresh(fresh: boolean): void {
-    this.#fresh = fresh
-    if (fresh) {
-      this.#cancelling = false
-      this.#end = undefined
-    }
+  /** From now on workers ask for a new run, or not any more. A savepoint goes to any backend. */
+  startNew(how: 'fresh' | RestoreChoice | undefined): void {
+    this.#newRun = how
+    if (how === undefined) return
+    this.#cancelling = false
+    this.#end = undefined
+    if (how !== 'fresh' && how.type === 'path') this.#stateKind = this.#options.scenario.laterStateKind
   }
 
   /** SIGTERM for everybody. */
@@ -151,12 +166,16 @@ export class SimulationSupervisor {
   }
 
   startWorker(): void {
-    const { job, scenario, kafka, time, trace, directory, disk, faults } = this.#options
+    const { job, scenario, kafka, time, trace, state, faults } = this.#options
     const { parallelism } = scenario
     const index = this.#started++
     const name = `w${index + 1}`
     const own = parallelism[index % parallelism.length]!
-    trace.note('world', `starts ${name} with parallelism ${own}${this.#fresh ? ' and --fresh' : ''}`)
+    const how = this.#newRun
+    trace.note(
+      'world',
+      `starts ${name} with parallelism ${own}${how === undefined ? '' : ` and ${JSON.stringify(how)}`}`,
+    )
     const worker = new SimulatedWorker({
       name,
       jobName: job.name,
@@ -167,9 +186,11 @@ export class SimulationSupervisor {
       timers: time,
       random: this.#options.random.fork(name),
       trace,
-      disk,
-      fresh: this.#fresh,
-      directory: directory === undefined ? undefined : (timers, random) => directory.view(timers, random),
+      index,
+      state,
+      stateKind: this.#stateKind,
+      fresh: how === 'fresh',
+      restoreFrom: how === 'fresh' ? undefined : how,
       onTimer: (timerOf) => faults().onTimer(timerOf),
       onPoint: (at, point) => {
         trace.note(at, point)
@@ -194,13 +215,15 @@ export class SimulationSupervisor {
       maxParallelism,
       fetchMaxBytes,
       fetchMaxWaitMs,
+      unalignedAfterMs,
     } = this.#options.scenario
     return {
       'execution.checkpointing.mode': this.#options.scenario.mode,
       'execution.checkpointing.interval': intervalMs,
       'execution.checkpointing.timeout': timeoutMs,
       'execution.checkpointing.min-pause': minPauseMs,
-      'execution.checkpointing.max-concurrent-checkpoints': minPauseMs > 0 ? 1 : maxConcurrent,
+      'execution.checkpointing.max-concurrent-checkpoints': 
+        minPauseMs > 0 || unalignedAfterMs !== undefined ? 1 : maxConcurrent,
       'execution.checkpointing.tolerable-failed-checkpoints': tolerableFailures,
       'state.checkpoints.num-retained': retained,
       'state.backend.async': asyncSnapshots,
@@ -208,6 +231,12 @@ export class SimulationSupervisor {
       'pipeline.max-parallelism': maxParallelism,
       'kafka.fetch.max-bytes': fetchMaxBytes,
       'kafka.fetch.max-wait': fetchMaxWaitMs,
+      ...(unalignedAfterMs === undefined
+        ? {}
+        : {
+            'execution.checkpointing.unaligned': true,
+            'execution.checkpointing.aligned-checkpoint-timeout': unalignedAfterMs,
+          }),
     }
   }
 
@@ -227,6 +256,7 @@ export class SimulationSupervisor {
     )
     switch (end.status) {
       case 'FINISHED':
+        if (this.#mayFinish) return
         if (this.#end === undefined && !this.#options.scenario.bounded)
           this.#options.onViolation('an unbounded job ended as FINISHED')
         this.#end ??= 'FINISHED'
@@ -243,9 +273,15 @@ export class SimulationSupervisor {
   }
 
   #onFailed(worker: SimulatedWorker, error: unknown): void {
-    if (isLost(error) && mayLoseTransactions(this.#options.scenario)) {
+    if (hasCode(error, 'MILLRACE_TRANSACTION_LOST') && mayLoseTransactions(this.#options.scenario)) {
       this.#end ??= 'FAILED'
       for (const other of this.#workers) other.kill()
+      return
+    }
+    if (isMillraceError(error) && hasCode(error, 'MILLRACE_CHECKPOINT_MISSING') && this.#newRun !== undefined) {
+      // What somebody chose was forgotten by a commit point that was on its way.
+      this.#newRun = { type: 'checkpoint', n: 'latest' }
+      this.#replaceLater(worker)
       return
     }
     // What the world did to it is mended by whoever starts processes; anything else is a defect.
@@ -389,13 +425,14 @@ export class SimulationSupervisor {
   }
 }
 
-function isLost(error: unknown): boolean {
+/** True if it, or what brought it about, has the code. */
+function hasCode(error: unknown, code: string): boolean {
   for (
     let link: unknown = error, depth = 0;
     depth < 10 && typeof link === 'object' && link !== null;
     depth++
   ) {
-    if (isMillraceError(link) && link.code === 'MILLRACE_TRANSACTION_LOST') return true
+    if (isMillraceError(link) && link.code === code) return true
     link = 'cause' in link ? link.cause : undefined
   }
   return false

@@ -79,3 +79,14 @@ export function describeError(error: unknown): string {
   if (error.cause !== undefined) return `${own} ← ${describeError(error.cause)}`
   return isMillraceError(error) ? own : `${own} ${error.stack?.split('\n').slice(1, 4).join(' ') ?? ''}`
 }
+
+/** What a call was made with, for readers of a trace. */
+export function describeArgs(args: readonly unknown[]): string {
+  const text = JSON.stringify(args, (_key, value: unknown) => {
+    if (typeof value === 'bigint') return Number(value)
+    if (typeof value === 'object' && value !== null && 'type' in value && value.type === 'Buffer')
+      return 'bytes'
+    return value
+  })
+  return text.length > 300 ? `${text.slice(0, 300)}…` : text
+}

@@ -7,11 +7,14 @@
  * The same seed gives the same run to the last step; a failing one is run again with a trace to read.
  */
 import { coordinatorId } from '../kafka/transactional-id.ts'
-import { forbidRealWorld } from './real-world-guard.ts'
+import { forbidRealWorld, resources } from './real-world-guard.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { SimulatedKafka } from './simulated-cluster.ts'
 import { SimulatedDirectory } from './simulated-directory.ts'
 import { SimulatedDisk } from './simulated-disk.ts'
+import { SimulatedState } from './simulated-state.ts'
+import { SimulationEnding } from './simulation-ending.ts'
+import { OPERATOR, SimulationOperator } from './simulation-operator.ts'
 import { missingOrigins, type RecordsByTopic, type SimulatedJob } from './simulated-job.ts'
 import { drawFaults, type Fault, FaultPlan } from './simulation-faults.ts'
 import { SimulationFencing } from './simulation-fencing.ts'
@@ -19,7 +22,7 @@ import { SimulationInput } from './simulation-input.ts'
 import { type Origin, type SeenRecord, SimulationInvariants } from './simulation-invariants.ts'
 import { drawScenario, mayLoseTransactions, type Scenario } from './simulation-scenario.ts'
 import { SimulationSupervisor } from './simulation-supervisor.ts'
-import { describeError, SimulationTrace } from './simulation-trace.ts'
+import { describeArgs, describeError, SimulationTrace } from './simulation-trace.ts'
 import { VirtualTime } from './virtual-time.ts'
 
 /** One run to make. */
@@ -59,6 +62,8 @@ export interface SimulationResult {
   readonly faults: number
   /** How often each kind of fault struck. */
   readonly faultKinds: ReadonlyMap<string, number>
+  /** How often things came up that not every run has, by name. */
+  readonly counts: ReadonlyMap<string, number>
   readonly scenario: Scenario
 }
 
@@ -66,6 +71,8 @@ export interface SimulationResult {
 const STORMY_MS = 180_000
 const CALM_MS = 600_000
 const MAX_STEPS = 200_000
+/** Virtual ms that a command may be without an answer when everything is over. */
+const LAST_ANSWERS_MS = 120_000
 /** Between two closing records. */
 const CLOSING_MS = 1_000
 /** One in so many seeds is strict about rejections that are handled late. */
@@ -84,8 +91,9 @@ export class Simulation {
   readonly #trace: SimulationTrace
   readonly #scenario: Scenario
   readonly #kafka: SimulatedKafka
-  readonly #directory: SimulatedDirectory | undefined
-  readonly #disk: SimulatedDisk
+  readonly #state: SimulatedState
+  readonly #operator: SimulationOperator
+  readonly #ending: SimulationEnding
   readonly #fencing: SimulationFencing
   readonly #faults: FaultPlan
   readonly #supervisor: SimulationSupervisor
@@ -95,10 +103,6 @@ export class Simulation {
   #expected: ReadonlyMap<string, readonly Origin[]> | undefined
   /** Partitions that the inputs are still to get. */
   #growing = false
-  /** The ending that comes half-way: waited for, under way (a cancel is asked for until it is obeyed), or over. */
-  #early: 'waiting' | 'cancelling' | 'over'
-  /** Runs there were before the one that --fresh asks for; undefined = nobody asks. */
-  #runsBefore: number | undefined
   /** Attempts before the workers were told to stop. */
   #attempts: number | undefined
   #checkedAt = -1
@@ -115,7 +119,6 @@ export class Simulation {
       }),
       ...options.scenario,
     }
-    this.#early = this.#scenario.ending === 'stop' ? 'over' : 'waiting'
     const { brokers, latency, markerDelay, noise, faults } = this.#scenario
     const strict = options.strict ?? seed % STRICT_EVERY === 0
     this.#time = new VirtualTime({
@@ -133,7 +136,12 @@ export class Simulation {
       configs: { 'default.replication.factor': String(brokers) },
       intercept: (call) => {
         const worker = this.#supervisor.workerOf(call.clientId)
-        const fate = worker === undefined ? 'pass' : this.#faults.onCall(worker.name, call)
+        const fate =
+          worker !== undefined
+            ? this.#faults.onCall(worker.name, call)
+            : call.clientId === OPERATOR
+              ? this.#faults.noiseFor()
+              : 'pass'
         this.#fencing.sent(call)
         this.#trace.note(
           call.clientId,
@@ -149,15 +157,21 @@ export class Simulation {
       workerOf: (clientId) => this.#supervisor.workerOf(clientId)?.name,
       onViolation: (what) => this.#violate(what),
     })
-    this.#disk = new SimulatedDisk(this.#time)
-    this.#directory =
-      this.#scenario.storage === 'directory'
-        ? new SimulatedDirectory({
-            failures: noise > 0 ? 0.02 : 0,
-            writeMs: 30,
-            onOverwrite: (name) => this.#violate(`snapshot ${name} was written a second time`),
-          })
-        : undefined
+    const disk = new SimulatedDisk(this.#time)
+    this.#state = new SimulatedState({
+      scenario: this.#scenario,
+      time: this.#time,
+      disk,
+      directory:
+        this.#scenario.storage === 'directory'
+          ? new SimulatedDirectory({
+              failures: noise > 0 ? 0.02 : 0,
+              writeMs: 30,
+              onOverwrite: (name) => this.#violate(`snapshot ${name} was written a second time`),
+              onDiscard: () => this.#invariants.removed(),
+            })
+          : undefined,
+    })
     this.#supervisor = new SimulationSupervisor({
       job,
       scenario: this.#scenario,
@@ -165,10 +179,33 @@ export class Simulation {
       time: this.#time,
       trace: this.#trace,
       random: this.#random,
-      directory: this.#directory,
-      disk: this.#disk,
+      state: this.#state,
+      disk,
       faults: () => this.#faults,
       onViolation: (what) => this.#violate(what),
+    })
+    const parts = {
+      time: this.#time,
+      trace: this.#trace,
+      invariants: () => this.#invariants,
+    }
+    this.#operator = new SimulationOperator({
+      ...parts,
+      kafka: this.#kafka,
+      random: this.#random.fork(OPERATOR),
+      jobName: job.name,
+      savepoints: this.#state.savepoints,
+      onViolation: (what) => this.#violate(what),
+    })
+    this.#ending = new SimulationEnding({
+      ...parts,
+      scenario: this.#scenario,
+      random: this.#random,
+      supervisor: this.#supervisor,
+      operator: this.#operator,
+      onNewRun: () => {
+        this.#expected = undefined
+      },
     })
     this.#faults = new FaultPlan({
       faults:
@@ -219,6 +256,11 @@ export class Simulation {
       workers: this.#supervisor.workers.length,
       faults: this.#supervisor.struck,
       faultKinds: this.#faults.struck,
+      counts: new Map([
+        ...(this.#invariants?.counts ?? []),
+        ...this.#operator.counts,
+        ['keys loaded from a store', this.#supervisor.workers.reduce((sum, { coldKeys }) => sum + coldKeys, 0)],
+      ]),
       scenario: this.#scenario,
     }
   }
@@ -233,7 +275,7 @@ export class Simulation {
     let outcome = await this.#time.runUntil(ended, { maxMs: STORMY_MS, maxFirings: MAX_STEPS })
     if (outcome === 'time-limit') {
       this.#trace.note('world', 'is calm from now on')
-      this.#faults.calm()
+      this.#calm()
       outcome = await this.#time.runUntil(ended, { maxMs: CALM_MS, maxFirings: MAX_STEPS })
     }
     if (outcome !== 'reached') {
@@ -247,6 +289,7 @@ export class Simulation {
     if (this.#violations.length > 0) return
     await this.#time.advance(SETTLE_MS)
     this.#invariants.step()
+    await this.#lastAnswers()
     if (this.#end === 'FAILED') {
       // Lost output was said to be lost; what is there must still be right.
       return
@@ -269,7 +312,7 @@ export class Simulation {
 
   /** What is drawn to happen to the job and its input on the way. */
   #plan(): void {
-    const { newPartitions, inputMs, endAfterMs, partitions } = this.#scenario
+    const { newPartitions, inputMs, partitions, commands } = this.#scenario
     const { inputs } = this.#options.job
     if (newPartitions > 0) {
       this.#growing = true
@@ -288,7 +331,8 @@ export class Simulation {
       })
     }
     this.#closeLater()
-    if (this.#early === 'waiting') this.#time.schedule(endAfterMs, () => this.#endEarly())
+    this.#ending.plan()
+    this.#operator.plan(commands, inputMs + 1_000)
   }
 
   #closeLater(): void {
@@ -303,34 +347,21 @@ export class Simulation {
     })
   }
 
-  #endEarly(): void {
-    const { ending } = this.#scenario
-    if (this.#invariants.runs === 0 || !this.#invariants.begun) {
-      // There is no run yet that could end.
-      this.#time.schedule(100, () => this.#endEarly())
-      return
-    }
-    this.#trace.note('world', ending === 'fresh-after-crash' ? 'kills all, to start anew' : 'cancels the job')
-    if (ending === 'fresh-after-crash') {
-      this.#supervisor.killAll()
-      this.#goOnFresh()
-      return
-    }
-    const cancel = (): void => {
-      this.#early = 'cancelling'
-    }
-    const random = this.#random.fork('cancel')
-    if (random.chance(0.4))
-      this.#supervisor.cancelAsZombie(this.#invariants.leader, random.integer(12_500, 16_000), cancel)
-    else cancel()
+  /** From now on the world is kind. */
+  #calm(): void {
+    this.#faults.calm()
+    this.#state.calm()
   }
 
-  #goOnFresh(): void {
-    this.#early = 'over'
-    this.#expected = undefined
-    this.#runsBefore = this.#invariants.runs
-    this.#supervisor.startFresh(true)
-    this.#supervisor.startWorker()
+  /** Nobody waits for ever for the answer to a command. */
+  async #lastAnswers(): Promise<void> {
+    this.#calm()
+    const answered = await this.#time.runUntil(() => this.#operator.outstanding === 0, {
+      maxMs: LAST_ANSWERS_MS,
+      maxFirings: MAX_STEPS,
+    })
+    if (answered !== 'reached') this.#violate(`${this.#operator.outstanding} commands were never answered`)
+    this.#operator.atEnd()
   }
 
   /** Judges the output of each run. */
@@ -353,6 +384,11 @@ export class Simulation {
         run === outputs.length - 1
           ? input
           : inputOf((topic) => this.#invariants.earlierInput(topic)[run] as readonly SeenRecord[])
+      if (this.#invariants.isRest(run)) {
+        // What followed a snapshot, until the job was taken back to it: its totals go on from there.
+        for (const problem of missingOrigins(job.expected(own), output)) this.#violate(problem)
+        continue
+      }
       for (const problem of job.verify(own, output, healed))
         this.#violate(outputs.length === 1 ? problem : `run ${run + 1} of ${outputs.length}: ${problem}`)
     }
@@ -361,7 +397,7 @@ export class Simulation {
   /** A finished job that is started again finds that there is nothing to do. */
   async #runAgain(): Promise<void> {
     if (!this.#random.fork('again').chance(0.2)) return
-    this.#faults.calm()
+    this.#calm()
     const seen = this.#invariants.changes
     this.#end = undefined
     this.#supervisor.startAgain()
@@ -391,7 +427,7 @@ export class Simulation {
       groupId: job.groupId,
       inputs: job.inputs,
       outputs: job.outputs,
-      directory: this.#directory === undefined ? undefined : () => this.#directory!.names,
+      state: this.#state,
       mayRepeat: this.#scenario.mode === 'AT_LEAST_ONCE',
       onViolation: (what) => this.#violate(what),
     })
@@ -420,12 +456,8 @@ export class Simulation {
     const supervisor = this.#supervisor
     this.#end ??= supervisor.end
     if (this.#end !== undefined) return !supervisor.anyAlive
-    if (this.#early === 'cancelling') return this.#cancelled()
-    // Whoever starts a run anew asks for it until it is there, and not once more.
-    if (this.#runsBefore !== undefined && this.#invariants.runs > this.#runsBefore) {
-      this.#runsBefore = undefined
-      supervisor.startFresh(false)
-    }
+    this.#end = this.#ending.step()
+    if (this.#end !== undefined || this.#ending.isUnderWay) return this.#end !== undefined
     if (supervisor.stopping && supervisor.deserted) {
       if (!supervisor.wasStoppedInOrder(this.#invariants.leader)) supervisor.startWorker()
       else this.#end = 'SUSPENDED'
@@ -433,8 +465,7 @@ export class Simulation {
     }
     if (
       !this.#scenario.bounded &&
-      this.#early === 'over' &&
-      this.#runsBefore === undefined &&
+      this.#ending.isOver &&
       !this.#growing &&
       this.#input.done &&
       !supervisor.stopping &&
@@ -445,20 +476,6 @@ export class Simulation {
       supervisor.stopAll()
     }
     return false
-  }
-
-  /** Asks for the cancel until it is durable; then everybody leaves, and a new run begins if that was drawn. */
-  #cancelled(): boolean {
-    const supervisor = this.#supervisor
-    if (this.#invariants.endedAs !== 'CANCELED') {
-      supervisor.cancel()
-      if (supervisor.deserted) supervisor.startWorker()
-      return false
-    }
-    if (supervisor.anyAlive || !supervisor.deserted) return false
-    if (this.#scenario.ending === 'cancel') this.#end = 'CANCELED'
-    else this.#goOnFresh()
-    return this.#end !== undefined
   }
 
   #allSeen(): boolean {
@@ -479,22 +496,4 @@ export class Simulation {
     this.#trace.note('VIOLATION', what)
     this.#violations.push(what)
   }
-}
-
-/** Sockets, files and threads that the process holds open. Real timers are forbidden, so those that count here are the test runner's. */
-function resources(): Map<string, number> {
-  const counts = new Map<string, number>()
-  for (const kind of process.getActiveResourcesInfo())
-    if (kind !== 'Immediate' && kind !== 'Timeout') counts.set(kind, (counts.get(kind) ?? 0) + 1)
-  return counts
-}
-
-function describeArgs(args: readonly unknown[]): string {
-  const text = JSON.stringify(args, (_key, value: unknown) => {
-    if (typeof value === 'bigint') return Number(value)
-    if (typeof value === 'object' && value !== null && 'type' in value && value.type === 'Buffer')
-      return 'bytes'
-    return value
-  })
-  return text.length > 300 ? `${text.slice(0, 300)}…` : text
 }

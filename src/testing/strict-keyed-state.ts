@@ -11,6 +11,8 @@ import { keepForeign, structuredCopy } from '../core/operators/structured-copy.t
 import type {
   AggregatingState,
   AggregatingStateDescriptor,
+  AsyncMapState,
+  AsyncMapStateDescriptor,
   FrozenKeyedState,
   Key,
   KeyedStateBackend,
@@ -130,6 +132,32 @@ export class StrictKeyedState implements KeyedStateBackend {
     }
   }
 
+  getAsyncMapState<K, V>(descriptor: AsyncMapStateDescriptor<K, V>): AsyncMapState<K, V> {
+    const inner = this.inner.getAsyncMapState(descriptor)
+    const { name } = descriptor
+    const handOut = (value: V): V => this.handOut(name, value)
+    async function* entries(): AsyncGenerator<[K, V], undefined> {
+      for await (const [key, value] of inner.entries()) yield [key, handOut(value)]
+    }
+    return {
+      get: async (key) => {
+        const value = await inner.get(key)
+        return value === undefined ? undefined : handOut(value)
+      },
+      getAll: async (keys) => new Map(Array.from(await inner.getAll(keys), ([key, value]) => [key, handOut(value)])),
+      put: (key, value) => inner.put(key, this.takeIn(name, value)),
+      remove: (key) => inner.remove(this.takeIn(name, key)),
+      contains: (key) => inner.contains(key),
+      entries,
+      keys: () => inner.keys(),
+      isEmpty: () => inner.isEmpty(),
+      clear: () => {
+        this.written.add(name)
+        return inner.clear()
+      },
+    }
+  }
+
   getReducingState<T>(descriptor: ReducingStateDescriptor<T>): ReducingState<T> {
     const inner = this.inner.getReducingState(descriptor)
     return this.folding(descriptor.name, inner)
@@ -157,6 +185,9 @@ export class StrictKeyedState implements KeyedStateBackend {
 
   prefetch(keys: readonly Key[]): Promise<void> | undefined {
     return this.inner.prefetch(keys)
+  }
+  settle(): Promise<void> | undefined {
+    return this.inner.settle()
   }
   setCurrentKey(key: Key): void {
     this.checkKey(key)

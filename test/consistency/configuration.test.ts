@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
+import { EFFECTS_HEADING } from '../../scripts/lib/effects-markdown.ts'
 import { referencePages } from '../../scripts/lib/reference-pages.ts'
 import { OPTIONS } from '../../src/config.ts'
-import { EFFECTS_HEADING } from '../../scripts/lib/effects-markdown.ts'
 import { EFFECTS } from '../effects.ts'
 import { ROOT } from './source-file.ts'
 

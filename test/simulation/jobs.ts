@@ -2,9 +2,6 @@
  * The jobs that are simulated: declared with the public API and run unchanged, each with the oracle that knows its output.
  */
 
-import type { DataStream } from '../../src/api/data-stream.ts'
-import type { StreamExecutionEnvironment } from '../../src/api/environment.ts'
-import { DeliveryGuarantee } from '../../src/core/constants.ts'
 import {
   type Collector,
   type KeyedContext,
@@ -15,91 +12,29 @@ import {
 } from '../../src/core/functions.ts'
 import type { ListState, ValueState } from '../../src/core/state.ts'
 import { ListStateDescriptor, ValueStateDescriptor } from '../../src/core/state.ts'
-import { WatermarkStrategy } from '../../src/core/time/watermarks.ts'
 import { TumblingEventTimeWindows } from '../../src/core/windows/assigners.ts'
 import type { TimeWindow } from '../../src/core/windows/time-window.ts'
 import { type ProcessWindowContext, ProcessWindowFunction } from '../../src/core/windows/window-function.ts'
-import { kafkaSink } from '../../src/kafka/kafka-sink.ts'
-import { kafkaSource } from '../../src/kafka/kafka-source.ts'
-import { OffsetsInitializer } from '../../src/kafka/offsets.ts'
-import { json } from '../../src/serdes/serdes.ts'
-import type { PlainRecordInput } from '../../src/testing/plain-batch.ts'
-import type { SeededRandom } from '../../src/testing/seeded-random.ts'
-import type { RecordsByTopic, SimulatedJob } from '../../src/testing/simulated-job.ts'
-import type { Origin, SeenRecord } from '../../src/testing/simulation-invariants.ts'
-import type { Scenario } from '../../src/testing/simulation-scenario.ts'
+import type { SimulatedJob } from '../../src/testing/simulated-job.ts'
+import type { SeenRecord } from '../../src/testing/simulation-invariants.ts'
+import {
+  END,
+  END_MS,
+  type Event,
+  events,
+  type Gathered,
+  isNoEnd,
+  origins,
+  outOfOrder,
+  record,
+  sink,
+  sorted,
+  source,
+  type Total,
+  timedRecord,
+  values,
+} from './job-ends.ts'
 import { describeFirst, difference, perKeyCounts } from './oracle.ts'
-
-interface Event {
-  readonly from: Origin
-  readonly key: string
-  readonly amount: number
-}
-
-/** What was gathered of a key, with all it was made of. */
-interface Gathered {
-  readonly from: readonly Origin[]
-  readonly key: string
-  readonly sum: number
-  /** Of a window. */
-  readonly start?: number
-}
-
-interface Total {
-  readonly from: Origin
-  readonly key: string
-  readonly count: number
-  readonly sum: number
-}
-
-function source(
-  env: StreamExecutionEnvironment,
-  scenario: Scenario,
-  job: string,
-  topic: string,
-  watermarks: WatermarkStrategy<Event> = WatermarkStrategy.noWatermarks(),
-): DataStream<Event> {
-  return env
-    .fromSource(
-      kafkaSource<Event>({
-        topics: [topic],
-        groupId: `${job}-readers`,
-        startingOffsets:
-          scenario.startAt === 'latest' ? OffsetsInitializer.latest() : OffsetsInitializer.earliest(),
-        discoveryIntervalMs: scenario.discoveryMs,
-        ...(scenario.bounded ? { bounded: OffsetsInitializer.latest() } : {}),
-        deserializer: ({ partition, offset, value }) => ({
-          ...(JSON.parse(Buffer.from(value!).toString()) as { key: string; amount: number }),
-          from: { topic, partition, offset: Number(offset) },
-        }),
-      }),
-      watermarks,
-      `read ${topic}`,
-    )
-    .uid(`read-${topic}`)
-}
-
-function sink<T extends { readonly key: string }>(
-  stream: DataStream<T>,
-  scenario: Scenario,
-  topic: string,
-): void {
-  stream
-    .sinkTo(
-      kafkaSink<T>({
-        topic,
-        key: ({ key }) => key,
-        value: json<T>(),
-        deliveryGuarantee: scenario.transactional
-          ? DeliveryGuarantee.EXACTLY_ONCE
-          : DeliveryGuarantee.AT_LEAST_ONCE,
-        ...(scenario.transactionTimeoutMs === undefined
-          ? {}
-          : { transactionTimeoutMs: scenario.transactionTimeoutMs }),
-      }),
-    )
-    .uid(`write-${topic}`)
-}
 
 /** Adds a record to the totals of its key. */
 function add(state: ValueState<{ count: number; sum: number }>, event: Event): Total {
@@ -140,27 +75,6 @@ class SharedTotals extends KeyedCoProcessFunction<string, Event, Event, Total> {
 
 const isKept = ({ amount }: { readonly amount: number }): boolean => amount % 10 !== 3
 
-/** The records of an input as the source makes them. */
-function events(input: RecordsByTopic, topic: string): Event[] {
-  return (input.get(topic) ?? []).map((record) => ({
-    ...(record.value as { key: string; amount: number }),
-    from: { topic, partition: record.partition, offset: Number(record.offset) },
-  }))
-}
-
-/** Where the records of each output come from. */
-function origins(outputs: Readonly<Record<string, readonly Event[]>>): Map<string, readonly Origin[]> {
-  return new Map(Object.entries(outputs).map(([topic, made]) => [topic, made.map(({ from }) => from)]))
-}
-
-const values = (output: RecordsByTopic, topic: string): any[] =>
-  (output.get(topic) ?? []).map(({ value }) => value)
-
-function record(random: { integer(min: number, max: number): number }, { keys }: Scenario) {
-  const key = `k${random.integer(1, keys)}`
-  return { key, value: JSON.stringify({ key, amount: random.integer(0, 99) }) }
-}
-
 /** Filter and map, chained into one task. */
 export const etl: SimulatedJob = {
   name: 'etl',
@@ -168,9 +82,9 @@ export const etl: SimulatedJob = {
   outputs: ['etl-out'],
   groupId: 'etl-readers',
   record,
-  declare: (scenario) => (env) => {
+  declare: (scenario) => (env, world) => {
     const kept = source(env, scenario, 'etl', 'etl-in').filter(isKept).uid('keep')
-    sink(kept.map((event) => ({ ...event, cents: event.amount * 100 })).uid('cents'), scenario, 'etl-out')
+    sink(kept.map((event) => ({ ...event, cents: event.amount * 100 })).uid('cents'), scenario, 'etl-out', world)
   },
   expected: (input) => origins({ 'etl-out': events(input, 'etl-in').filter(isKept) }),
   verify: (input, output) =>
@@ -190,12 +104,12 @@ export const keyed: SimulatedJob = {
   outputs: ['keyed-out'],
   groupId: 'keyed-readers',
   record,
-  declare: (scenario) => (env) => {
+  declare: (scenario) => (env, world) => {
     const totals = source(env, scenario, 'keyed', 'keyed-in')
       .keyBy(({ key }) => key)
       .process(new Totals())
       .uid('totals')
-    sink(totals, scenario, 'keyed-out')
+    sink(totals, scenario, 'keyed-out', world)
   },
   expected: (input) => origins({ 'keyed-out': events(input, 'keyed-in') }),
   verify: (input, output, healed) => [
@@ -216,7 +130,7 @@ export const union: SimulatedJob = {
   outputs: ['union-out'],
   groupId: 'union-readers',
   record,
-  declare: (scenario) => (env) => {
+  declare: (scenario) => (env, world) => {
     const a = source(env, scenario, 'union', 'union-a')
     const b = source(env, scenario, 'union', 'union-b')
     sink(
@@ -226,7 +140,7 @@ export const union: SimulatedJob = {
         .map((event) => ({ ...event, both: true }))
         .uid('both'),
       scenario,
-      'union-out',
+      'union-out', world,
     )
   },
   expected: (input) => origins({ 'union-out': [...events(input, 'union-a'), ...events(input, 'union-b')] }),
@@ -245,10 +159,10 @@ export const connected: SimulatedJob = {
   outputs: ['connected-out'],
   groupId: 'connected-readers',
   record,
-  declare: (scenario) => (env) => {
+  declare: (scenario) => (env, world) => {
     const a = source(env, scenario, 'connected', 'connected-a').keyBy(({ key }) => key)
     const b = source(env, scenario, 'connected', 'connected-b').keyBy(({ key }) => key)
-    sink(a.connect(b).process(new SharedTotals()).uid('totals'), scenario, 'connected-out')
+    sink(a.connect(b).process(new SharedTotals()).uid('totals'), scenario, 'connected-out', world)
   },
   expected: (input) =>
     origins({ 'connected-out': [...events(input, 'connected-a'), ...events(input, 'connected-b')] }),
@@ -273,16 +187,16 @@ export const twoSinks: SimulatedJob = {
   outputs: ['two-plain', 'two-totals'],
   groupId: 'two-sinks-readers',
   record,
-  declare: (scenario) => (env) => {
+  declare: (scenario) => (env, world) => {
     const all = source(env, scenario, 'two-sinks', 'two-in')
-    sink(all.filter(isKept).uid('keep'), scenario, 'two-plain')
+    sink(all.filter(isKept).uid('keep'), scenario, 'two-plain', world)
     sink(
       all
         .keyBy(({ key }) => key)
         .process(new Totals())
         .uid('totals'),
       scenario,
-      'two-totals',
+      'two-totals', world,
     )
   },
   expected: (input) => {
@@ -304,25 +218,7 @@ export const twoSinks: SimulatedJob = {
   },
 }
 
-/** Records are written up to so many ms out of order. */
-const DISORDER_MS = 200
 const WINDOW_MS = 50
-/** Key of the record that raises the watermark of its partition above all windows. */
-const END = 'end'
-const END_MS = 1_000_000
-
-function timedRecord(random: SeededRandom, scenario: Scenario, now: number): PlainRecordInput {
-  return { ...record(random, scenario), timestamp: now - random.integer(0, DISORDER_MS) }
-}
-
-const outOfOrder = WatermarkStrategy.forBoundedOutOfOrderness<Event>(DISORDER_MS)
-
-/** In the order of the log, so that two lists of one content are one text. */
-function sorted(from: readonly Origin[]): Origin[] {
-  return from.toSorted(
-    (a, b) => a.topic.localeCompare(b.topic) || a.partition - b.partition || a.offset - b.offset,
-  )
-}
 
 /** Sum of a key in a window. */
 class WindowSum extends ProcessWindowFunction<Event, Gathered, string> {
@@ -354,13 +250,13 @@ export const windows: SimulatedJob = {
     value: JSON.stringify({ key: END, amount: 0 }),
     timestamp: now + END_MS,
   }),
-  declare: (scenario) => (env) => {
+  declare: (scenario) => (env, world) => {
     const sums = source(env, scenario, 'windows', 'windows-in', outOfOrder)
       .keyBy(({ key }) => key)
       .window(TumblingEventTimeWindows.of(WINDOW_MS))
       .process(new WindowSum())
       .uid('sums')
-    sink(sums.filter(({ key }) => key !== END).uid('no-end'), scenario, 'windows-out')
+    sink(sums.filter(({ key }) => key !== END).uid('no-end'), scenario, 'windows-out', world)
   },
   expected: (input) => origins({ 'windows-out': events(input, 'windows-in').filter(isNoEnd) }),
   verify: (input, output) => {
@@ -385,8 +281,6 @@ export const windows: SimulatedJob = {
     return difference('windows-out', expected, actual)
   },
 }
-
-const isNoEnd = ({ key }: Event): boolean => key !== END
 
 const GATHER_MS = 40
 const PENDING = new ListStateDescriptor<Event>('pending')
@@ -439,12 +333,12 @@ export const timers: SimulatedJob = {
   groupId: 'timers-readers',
   limits: { waitsForTime: true },
   record: timedRecord,
-  declare: (scenario) => (env) => {
+  declare: (scenario) => (env, world) => {
     const gathered = source(env, scenario, 'timers', 'timers-in', outOfOrder)
       .keyBy(({ key }) => key)
       .process(scenario.bounded ? new GatherByEventTime() : new GatherByProcessingTime())
       .uid('gather')
-    sink(gathered, scenario, 'timers-out')
+    sink(gathered, scenario, 'timers-out', world)
   },
   expected: (input) => origins({ 'timers-out': events(input, 'timers-in') }),
   verify: (input, output) => {
@@ -472,6 +366,19 @@ export const timers: SimulatedJob = {
 }
 
 /** All of them; a seed picks one. */
-export const JOBS: readonly SimulatedJob[] = [etl, keyed, union, connected, twoSinks, windows, timers]
+export const JOBS: readonly SimulatedJob[] = [
+  etl,
+  keyed,
+  union,
+  connected,
+  twoSinks,
+  windows,
+  timers,
+  sessions,
+  windowJoin,
+  intervalJoin,
+  asyncOrdered,
+  asyncUnordered,
+]
 
 export type { SeenRecord }

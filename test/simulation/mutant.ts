@@ -51,6 +51,11 @@ export const QUIET: Partial<Scenario> = {
   startAt: 'earliest',
   ending: 'stop',
   newPartitions: 0,
+  stateKind: 'heap',
+  laterStateKind: 'heap',
+  unalignedAfterMs: undefined,
+  slowMs: 0,
+  commands: 0,
 }
 
 /** Applies several changes as one. */

@@ -5,6 +5,8 @@
 import type {
   AggregatingState,
   AggregatingStateDescriptor,
+  AsyncMapState,
+  AsyncMapStateDescriptor,
   KeyedStateStore,
   ListState,
   ListStateDescriptor,
@@ -108,6 +110,70 @@ class GuardedMapState<K, V> extends GuardedState<MapState<K, V>> implements MapS
   }
 }
 
+/** Its promises are counted until they settle, so that a function which does not wait for one is found out. */
+class GuardedAsyncMapState<K, V> implements AsyncMapState<K, V> {
+  private readonly inner: AsyncMapState<K, V>
+  private readonly name: string
+  private readonly guard: InvocationGuard
+
+  constructor(inner: AsyncMapState<K, V>, name: string, guard: InvocationGuard) {
+    this.inner = inner
+    this.name = name
+    this.guard = guard
+  }
+
+  get(key: K): Promise<V | undefined> {
+    return this.within(() => this.inner.get(key))
+  }
+  getAll(keys: Iterable<K>): Promise<Map<K, V>> {
+    return this.within(() => this.inner.getAll(keys))
+  }
+  contains(key: K): Promise<boolean> {
+    return this.within(() => this.inner.contains(key))
+  }
+  put(key: K, value: V): void {
+    this.check()
+    this.inner.put(key, value)
+  }
+  remove(key: K): void {
+    this.check()
+    this.inner.remove(key)
+  }
+  entries(): AsyncIterableIterator<[K, V]> {
+    this.check()
+    return this.iterate(this.inner.entries())
+  }
+  keys(): AsyncIterableIterator<K> {
+    this.check()
+    return this.iterate(this.inner.keys())
+  }
+  isEmpty(): Promise<boolean> {
+    return this.within(() => this.inner.isEmpty())
+  }
+  clear(): Promise<void> {
+    return this.within(() => this.inner.clear())
+  }
+
+  private iterate<T>(inner: AsyncIterableIterator<T>): AsyncIterableIterator<T> {
+    const iterator: AsyncIterableIterator<T> = {
+      next: () => this.within(() => inner.next()),
+      return: (value?: unknown) =>
+        this.guard.track(inner.return?.(value) ?? Promise.resolve({ done: true as const, value })),
+      [Symbol.asyncIterator]: () => iterator,
+    }
+    return iterator
+  }
+
+  private within<T>(access: () => Promise<T>): Promise<T> {
+    this.check()
+    return this.guard.track(access())
+  }
+
+  private check(): void {
+    if (this.guard.phase !== KEYED) this.guard.requireKey(`State '${this.name}'`)
+  }
+}
+
 /** Reducing and aggregating state: both are read with `get` and fed with `add`. */
 class GuardedFoldingState<IN, OUT>
   extends GuardedState<AggregatingState<IN, OUT>>
@@ -141,6 +207,9 @@ export class GuardedStateStore implements KeyedStateStore {
   }
   getMapState<K, V>(descriptor: MapStateDescriptor<K, V>): MapState<K, V> {
     return new GuardedMapState(this.store.getMapState(descriptor), descriptor.name, this.guard)
+  }
+  getAsyncMapState<K, V>(descriptor: AsyncMapStateDescriptor<K, V>): AsyncMapState<K, V> {
+    return new GuardedAsyncMapState(this.store.getAsyncMapState(descriptor), descriptor.name, this.guard)
   }
   getReducingState<T>(descriptor: ReducingStateDescriptor<T>): ReducingState<T> {
     return new GuardedFoldingState(this.store.getReducingState(descriptor), descriptor.name, this.guard)

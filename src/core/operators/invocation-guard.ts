@@ -6,6 +6,7 @@
  *      ▲── leave ──────┘       ▲──── leave ────┘
  *
  * open: collectors and side outputs work. keyed: keyed state and timers as well. While a returned promise is pending the phase stays.
+ * Promises of state that the function began must have settled when it leaves: what they do belongs to its key.
  */
 import { MillraceError } from '../../errors.ts'
 
@@ -20,6 +21,8 @@ export type InvocationPhase = typeof CLOSED | typeof OPEN | typeof KEYED
 /** The phase of one operator's subtask. Must be set back to CLOSED after each invocation. */
 export class InvocationGuard {
   phase: InvocationPhase = CLOSED
+  /** Promises of state that have not settled. */
+  private unsettled = 0
   /** Operator name, for messages. */
   private readonly operatorName: string
 
@@ -35,6 +38,29 @@ export class InvocationGuard {
   /** @throws MILLRACE_STATE_ACCESS unless a function runs for a key. */
   requireKey(what: string): void {
     if (this.phase !== KEYED) throw this.refused(what)
+  }
+
+  /** Counts a promise of state until it settles. */
+  track<T>(promise: Promise<T>): Promise<T> {
+    this.unsettled++
+    const settled = (): void => {
+      this.unsettled--
+    }
+    promise.then(settled, settled)
+    return promise
+  }
+
+  /** @throws MILLRACE_STATE_ACCESS if the function that ran last left a promise of state behind. */
+  requireSettled(): void {
+    if (this.unsettled === 0) return
+    throw new MillraceError(
+      'MILLRACE_STATE_ACCESS',
+      `A function of operator '${this.operatorName}' returned before a promise of its async map state settled`,
+      {
+        details: { operator: this.operatorName },
+        remedy: 'Await every promise and finish every loop over the map, and return a promise that waits for them.',
+      },
+    )
   }
 
   private refused(what: string): MillraceError {

@@ -1,7 +1,7 @@
 /**
  * Base of operators behind keyBy.
  *
- *   vector ─► key of each record ─► prefetch of all keys (awaited if cold) ─► step by step: set key, run the function
+ *   vector ─► key of each record ─► prefetch of all keys (awaited if cold) ─► step by step: set key, run the function ─► settle
  *   watermark ─► timers that are due, by time, in batches whose keys are prefetched too ─► watermark goes on
  */
 import { isMillraceError, MillraceError } from '../../errors.ts'
@@ -76,12 +76,23 @@ export abstract class KeyedOperator<F> extends FunctionOperator<F> {
     const check = this.checks[input]
     if (check !== undefined) for (let i = 0; i < this.keys.length; i++) check(this.keys[i]!, vector.values[i])
     const wait = this.state.prefetch(this.keys)
-    if (wait === undefined) return this.drive(vector, step, method, KEYED)
-    return wait.then(() => this.drive(vector, step, method, KEYED))
+    if (wait === undefined) return this.driveSettled(vector, step, method)
+    return wait.then(() => this.driveSettled(vector, step, method))
+  }
+
+  /** Runs `step` for each record of the vector, whose keys are loaded; then async maps bring their indexes up to date. */
+  private driveSettled(vector: RecordVector, step: RecordStep, method: string): void | Promise<void> {
+    return andThen(this.drive(vector, step, method, KEYED), this.settleState)
+  }
+
+  private readonly settleState = (): void | Promise<void> => {
+    this.guard.requireSettled()
+    return this.state.settle()
   }
 
   /** Makes the key of record `index` the current one. */
   protected useKeyAt(index: number): void {
+    this.guard.requireSettled()
     this.state.setCurrentKey(this.keys[index]!)
   }
 
@@ -120,8 +131,8 @@ export abstract class KeyedOperator<F> extends FunctionOperator<F> {
   private fireBatch(batch: RecordVector<DueTimer>, domain: TimeDomain): void | Promise<void> {
     const step = domain === 'EVENT_TIME' ? this.eventTimeStep : this.processingTimeStep
     const wait = this.state.prefetch(batch.values.map((timer) => timer.key))
-    if (wait === undefined) return this.drive(batch, step, 'onTimer', KEYED)
-    return wait.then(() => this.drive(batch, step, 'onTimer', KEYED))
+    if (wait === undefined) return this.driveSettled(batch, step, 'onTimer')
+    return wait.then(() => this.driveSettled(batch, step, 'onTimer'))
   }
 
   private readonly eventTimeStep = (timer: DueTimer, index: number): unknown =>
@@ -132,6 +143,7 @@ export abstract class KeyedOperator<F> extends FunctionOperator<F> {
 
   private fireOne(timer: DueTimer, index: number, domain: TimeDomain): unknown {
     this.timers.firing(index)
+    this.guard.requireSettled()
     this.state.setCurrentKey(timer.key)
     this.collector.sideTimestamp = timer.time
     return this.onTimer(timer, domain)

@@ -2,11 +2,14 @@
  * Keyed state in the namespace of one window. Plain state of the same key lies in namespace '', and user code uses both in one call: each
  * access to a window's state sets the window's namespace and then goes back to ''.
  */
+import { MillraceError } from '../../errors.ts'
 import { GuardedStateStore } from '../operators/guarded-state.ts'
 import type { InvocationGuard } from '../operators/invocation-guard.ts'
 import type {
   AggregatingState,
   AggregatingStateDescriptor,
+  AsyncMapState,
+  AsyncMapStateDescriptor,
   KeyedStateBackend,
   KeyedStateStore,
   ListState,
@@ -25,6 +28,17 @@ import type {
 interface Known {
   readonly descriptor: StateDescriptor
   readonly handle: State
+}
+
+function noAsyncMap({ name }: StateDescriptor): MillraceError {
+  return new MillraceError(
+    'MILLRACE_STATE_ACCESS',
+    `Async map state '${name}' was asked for in the namespace of a window: only plain state can be an async map`,
+    {
+      details: { state: name },
+      remedy: 'Use globalState(), or a map state for what belongs to a window.',
+    },
+  )
 }
 
 /** A state store whose handles obey `namespace`. It remembers which states were used, so that a window's can be removed with it. */
@@ -85,6 +99,11 @@ export class WindowStateStore implements KeyedStateStore {
     })
   }
 
+  /** @throws MILLRACE_STATE_ACCESS always: a window ends in one synchronous step. */
+  getAsyncMapState<K, V>(descriptor: AsyncMapStateDescriptor<K, V>): AsyncMapState<K, V> {
+    throw noAsyncMap(descriptor)
+  }
+
   getReducingState<T>(descriptor: ReducingStateDescriptor<T>): ReducingState<T> {
     return this.handle(descriptor, () => this.folding(this.state.getReducingState(descriptor)))
   }
@@ -108,6 +127,8 @@ export class WindowStateStore implements KeyedStateStore {
         return this.getReducingState(descriptor as ReducingStateDescriptor<unknown>)
       case 'aggregating':
         return this.getAggregatingState(descriptor as AggregatingStateDescriptor<unknown, unknown, unknown>)
+      case 'async-map':
+        throw noAsyncMap(descriptor)
     }
   }
 

@@ -35,12 +35,15 @@ async function running(url: string, settings: Settings = {}): Promise<JobClient>
   source = new FedSource()
   counted = []
   source.feed(...Array.from({ length: 10 }, (_, i) => i))
-  const client = await jobs.start(counting(source, (each) => counted.push(each)), {
-    'state.backend': 'redis',
-    'state.backend.redis.url': url,
-    'execution.checkpointing.tolerable-failed-checkpoints': 9,
-    ...settings,
-  })
+  const client = await jobs.start(
+    counting(source, (each) => counted.push(each)),
+    {
+      'state.backend': 'redis',
+      'state.backend.redis.url': url,
+      'execution.checkpointing.tolerable-failed-checkpoints': 9,
+      ...settings,
+    },
+  )
   await jobs.until('all is counted', () => counted.length === 10)
   return client
 }
@@ -57,7 +60,9 @@ describe('state.backend.redis.url', () => {
 
   test('at which nothing listens is said before the job starts', async () => {
     const port = await freePort()
-    await expect(running(`redis://127.0.0.1:${port}`, { 'state.backend.redis.timeout': '1 s' })).rejects.toMatchObject({
+    await expect(
+      running(`redis://127.0.0.1:${port}`, { 'state.backend.redis.timeout': '1 s' }),
+    ).rejects.toMatchObject({
       code: 'MILLRACE_REDIS_UNAVAILABLE',
       message: expect.stringContaining(String(port)),
     })
@@ -91,21 +96,24 @@ describe('state.backend.redis.replicas', () => {
 })
 
 describe('state.backend.redis.timeout', () => {
-  test.each([500, 2_000])('%i ms: a server that hangs fails the checkpoint after it, and not the job', async (timeoutMs) => {
-    const server = await start()
-    const client = await running(server.url, { 'state.backend.redis.timeout': timeoutMs })
-    await client.triggerCheckpoint()
-    server.signal('SIGSTOP')
-    source.feed(1)
-    await jobs.until('a key has changed', () => counted.length === 11)
-    const begun = performance.now()
-    await expect(client.triggerCheckpoint()).rejects.toMatchObject({ code: 'MILLRACE_CHECKPOINT_FAILED' })
-    expect(performance.now() - begun).toBeGreaterThan(timeoutMs * 0.9)
-    expect(performance.now() - begun).toBeLessThan(timeoutMs + 1_400)
-    server.signal('SIGCONT')
-    expect(await client.getJobStatus()).toBe('RUNNING')
-    expect(await client.triggerCheckpoint()).toBeGreaterThan(2)
-  })
+  test.each([500, 2_000])(
+    '%i ms: a server that hangs fails the checkpoint after it, and not the job',
+    async (timeoutMs) => {
+      const server = await start()
+      const client = await running(server.url, { 'state.backend.redis.timeout': timeoutMs })
+      await client.triggerCheckpoint()
+      server.signal('SIGSTOP')
+      source.feed(1)
+      await jobs.until('a key has changed', () => counted.length === 11)
+      const begun = performance.now()
+      await expect(client.triggerCheckpoint()).rejects.toMatchObject({ code: 'MILLRACE_CHECKPOINT_FAILED' })
+      expect(performance.now() - begun).toBeGreaterThan(timeoutMs * 0.9)
+      expect(performance.now() - begun).toBeLessThan(timeoutMs + 1_400)
+      server.signal('SIGCONT')
+      expect(await client.getJobStatus()).toBe('RUNNING')
+      expect(await client.triggerCheckpoint()).toBeGreaterThan(2)
+    },
+  )
 })
 
 describe('state.backend.redis.sentinel.password', () => {
@@ -128,7 +136,17 @@ describe('state.backend.redis.ssl.ca', () => {
   test('names the authority to trust with rediss://', async () => {
     const [ca, key] = [join(jobs.folder, 'ca.pem'), join(jobs.folder, 'key.pem')]
     await promisify(execFile)('openssl', [
-      ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '1'],
+      ...[
+        'req',
+        '-x509',
+        '-newkey',
+        'ec',
+        '-pkeyopt',
+        'ec_paramgen_curve:prime256v1',
+        '-nodes',
+        '-days',
+        '1',
+      ],
       ...['-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out', ca],
     ])
     const port = await freePort()

@@ -63,7 +63,9 @@ export class SavepointScene {
 
   /** Where checkpoints and savepoints go under these settings. */
   #storage(config: ReturnType<typeof resolveConfig>): StateStorage {
-    const root = ['filesystem', 'rocksdb'].includes(config.get('state.backend')) ? this.checkpoints : undefined
+    const root = ['filesystem', 'rocksdb'].includes(config.get('state.backend'))
+      ? this.checkpoints
+      : undefined
     const memoryThreshold = config.get('state.backend.fs.memory-threshold')
     const folders = new SavepointFolders({ job: 'job', root, memoryThreshold })
     if (root === undefined) return withFolders(plainStorage(this.#blobs, STATE_CODEC), folders)

@@ -82,7 +82,10 @@ function build(env: StreamExecutionEnvironment): void {
 }
 
 /** Records come behind the fast barrier, and the job dies after the checkpoint. */
-async function run(configure: (env: StreamExecutionEnvironment) => void, config: Record<string, number> = {}) {
+async function run(
+  configure: (env: StreamExecutionEnvironment) => void,
+  config: Record<string, number> = {},
+) {
   const driver = await TestDriver.start(
     (env) => {
       env.enableCheckpointing(1_000)
@@ -95,7 +98,10 @@ async function run(configure: (env: StreamExecutionEnvironment) => void, config:
   await driver.produce('fast', [{ value: 'a' }, { value: 'b' }])
   const produced = driver.now()
   let shown: Counted[] = []
-  while ((shown = await driver.committed<Counted>('out')).length === 0) await driver.advance(5)
+  while (shown.length === 0) {
+    await driver.advance(5)
+    shown = await driver.committed<Counted>('out')
+  }
   const waitedMs = driver.now() - produced
   expect(shown.map(({ count }) => count)).toEqual([1, 1])
   await driver.until(() => driver.checkpoints().includes(1), 'the checkpoint is complete')

@@ -145,21 +145,42 @@ describe('failed checkpoints', () => {
     expect(await scene.output()).toEqual([1, 2, 3])
   })
 
-  test.each<[string, (config: ReturnType<StreamExecutionEnvironment['getCheckpointConfig']>) => unknown, boolean]>([
+  test.each<
+    [string, (config: ReturnType<StreamExecutionEnvironment['getCheckpointConfig']>) => unknown, boolean]
+  >([
     ['nothing', () => undefined, true],
     ['true', (config) => config.setFailOnCheckpointingErrors(true), true],
     ['false', (config) => config.setFailOnCheckpointingErrors(false), false],
-    ['false, then true', (c) => c.setFailOnCheckpointingErrors(false).setFailOnCheckpointingErrors(true), true],
-    ['true, then false', (c) => c.setFailOnCheckpointingErrors(true).setFailOnCheckpointingErrors(false), false],
-    ['false, then 0 tolerable', (c) => c.setFailOnCheckpointingErrors(false).setTolerableCheckpointFailureNumber(0), true],
-    ['0 tolerable, then false', (c) => c.setTolerableCheckpointFailureNumber(0).setFailOnCheckpointingErrors(false), false],
-  ])('setFailOnCheckpointingErrors %s: the last call decides whether the job restarts', async (_calls, set, restarts) => {
-    const scene = await CheckpointScene.start((env) => {
-      restarting(env)
-      set(env.getCheckpointConfig())
-    })
-    scene.holds.push(300, 300, 300, 300)
-    await scene.driver.advance(5_500)
-    expect(scene.restarts().length > 0).toBe(restarts)
-  })
+    [
+      'false, then true',
+      (c) => c.setFailOnCheckpointingErrors(false).setFailOnCheckpointingErrors(true),
+      true,
+    ],
+    [
+      'true, then false',
+      (c) => c.setFailOnCheckpointingErrors(true).setFailOnCheckpointingErrors(false),
+      false,
+    ],
+    [
+      'false, then 0 tolerable',
+      (c) => c.setFailOnCheckpointingErrors(false).setTolerableCheckpointFailureNumber(0),
+      true,
+    ],
+    [
+      '0 tolerable, then false',
+      (c) => c.setTolerableCheckpointFailureNumber(0).setFailOnCheckpointingErrors(false),
+      false,
+    ],
+  ])(
+    'setFailOnCheckpointingErrors %s: the last call decides whether the job restarts',
+    async (_calls, set, restarts) => {
+      const scene = await CheckpointScene.start((env) => {
+        restarting(env)
+        set(env.getCheckpointConfig())
+      })
+      scene.holds.push(300, 300, 300, 300)
+      await scene.driver.advance(5_500)
+      expect(scene.restarts().length > 0).toBe(restarts)
+    },
+  )
 })

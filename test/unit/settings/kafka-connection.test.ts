@@ -43,7 +43,10 @@ test('the client id is in the head of requests', async () => {
 })
 
 test('a request that is not answered within the request time-out is sent again', async () => {
-  await connectUntil({ 'kafka.request-timeout': '300 ms', 'kafka.fetch.max-wait': '100 ms' }, () => broker.requests.length > 1)
+  await connectUntil(
+    { 'kafka.request-timeout': '300 ms', 'kafka.fetch.max-wait': '100 ms' },
+    () => broker.requests.length > 1,
+  )
   const [first, second] = broker.requests
   expect(second!.apiKey).toBe(first!.apiKey)
   expect(second!.at - first!.at).toBeGreaterThan(290)
@@ -61,8 +64,7 @@ test('with TLS nothing is sent in the clear', async () => {
 describe('SASL', () => {
   test('names the mechanism, then sends user and password', async () => {
     broker.answer = ({ apiKey }) => {
-      if (apiKey === API_VERSIONS)
-        return apiVersions({ 3: 9, 17: 1, 18: 0, 24: 4, 36: 1 })
+      if (apiKey === API_VERSIONS) return apiVersions({ 3: 9, 17: 1, 18: 0, 24: 4, 36: 1 })
       // No error; one mechanism: PLAIN.
       return apiKey === SASL_HANDSHAKE ? Buffer.from('\0\0\0\0\0\x01\0\x05PLAIN', 'latin1') : undefined
     }

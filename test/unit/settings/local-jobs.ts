@@ -75,7 +75,9 @@ export class LocalJobs {
 
   /** Numbers of the checkpoints that lie in the directory. */
   async stored(): Promise<number[]> {
-    const folders = [...(await this.files(this.checkpoints)).keys()].map((path) => /chk-(\d+)/.exec(path)?.[1])
+    const folders = [...(await this.files(this.checkpoints)).keys()].map(
+      (path) => /chk-(\d+)/.exec(path)?.[1],
+    )
     return [...new Set(folders.filter((n) => n !== undefined).map(Number))].sort((a, b) => a - b)
   }
 

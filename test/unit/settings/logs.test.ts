@@ -35,7 +35,9 @@ test('log.format json: each line is an object', async () => {
 
 test('log.format pretty: time, level and message for people', async () => {
   const lines = await linesOf({ 'log.format': 'pretty' })
-  expect(lines).toContainEqual(expect.stringMatching(/^\d\d:\d\d:\d\d INFO {2}attempt 1 starts a new run\b.*job=job/))
+  expect(lines).toContainEqual(
+    expect.stringMatching(/^\d\d:\d\d:\d\d INFO {2}attempt 1 starts a new run\b.*job=job/),
+  )
 })
 
 test('log.format auto: for programs, since nobody sits at a terminal', async () => {

@@ -1,8 +1,8 @@
 /** What parallelism, slots, and the settings of fetches and job topics do to a running job. */
 import { describe, expect, test } from '@jest/globals'
 import { json, kafkaSink, kafkaSource, OffsetsInitializer, type StreamExecutionEnvironment } from 'millrace'
-import type { FetchRequest } from '../../../src/kafka/kafka-cluster.ts'
 import { TestDriver, type TestDriverOptions } from 'millrace/testing'
+import type { FetchRequest } from '../../../src/kafka/kafka-cluster.ts'
 
 const TOPICS = { in: 4, out: 1 }
 
@@ -110,9 +110,9 @@ describe('fetches', () => {
 describe('topics of the job', () => {
   test('have the replicas that were asked for, which the brokers must have', async () => {
     const config = { 'kafka.job-topics.replication-factor': 2 }
-    await expect(TestDriver.start(copy(), { topics: TOPICS, checkpointIntervalMs: 100, config })).rejects.toThrow(
-      /2 of 1 brokers/,
-    )
+    await expect(
+      TestDriver.start(copy(), { topics: TOPICS, checkpointIntervalMs: 100, config }),
+    ).rejects.toThrow(/2 of 1 brokers/)
   })
 
   test('have as many replicas as there are brokers, up to three, when nobody asks', async () => {

@@ -1,6 +1,13 @@
 /** What each parameter of a restart strategy does to a job that fails. */
 import { describe, expect, test } from '@jest/globals'
-import { json, kafkaSink, kafkaSource, OffsetsInitializer, RestartStrategies, type StreamExecutionEnvironment } from 'millrace'
+import {
+  json,
+  kafkaSink,
+  kafkaSource,
+  OffsetsInitializer,
+  RestartStrategies,
+  type StreamExecutionEnvironment,
+} from 'millrace'
 import { TestDriver } from 'millrace/testing'
 
 type Settings = Readonly<Record<string, string | number>>
@@ -63,7 +70,11 @@ class FailingJob {
     await driver.produce('in', [{ value }])
     const back = this.away.length
     await driver.until(() => this.away.length > back, 'the job is back')
-    this.waits.push(Number(/starts again in (\d+) ms/.exec(driver.logs.findLast(({ level }) => level === 'error')!.message)![1]))
+    this.waits.push(
+      Number(
+        /starts again in (\d+) ms/.exec(driver.logs.findLast(({ level }) => level === 'error')!.message)![1],
+      ),
+    )
     await driver.advance(50)
   }
 
@@ -96,7 +107,8 @@ describe('restart-strategy.type', () => {
   })
 
   test('decides which parameters count: those of the code are overridden with their strategy', async () => {
-    const inCode = (env: StreamExecutionEnvironment) => env.setRestartStrategy(RestartStrategies.fixedDelay(9, 200))
+    const inCode = (env: StreamExecutionEnvironment) =>
+      env.setRestartStrategy(RestartStrategies.fixedDelay(9, 200))
     expect(await waitsOf(await FailingJob.start({}, inCode), 2)).toEqual([200, 200])
     const job = await FailingJob.start({ 'restart-strategy.type': 'none' }, inCode)
     await expect(job.fail()).rejects.toThrow('the restart strategy is none')

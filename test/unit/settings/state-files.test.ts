@@ -2,7 +2,12 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
-import { ExternalizedCheckpointCleanup, type JobClient, type StreamExecutionEnvironment, WatermarkStrategy } from 'millrace'
+import {
+  ExternalizedCheckpointCleanup,
+  type JobClient,
+  type StreamExecutionEnvironment,
+  WatermarkStrategy,
+} from 'millrace'
 import { FedSource } from './fed-source.ts'
 import { type Counted, counting, LocalJobs, type Settings } from './local-jobs.ts'
 
@@ -27,19 +32,19 @@ async function running(
   { count = 10, parallelism = 1, configure = (_env: StreamExecutionEnvironment): unknown => undefined } = {},
 ): Promise<JobClient> {
   source.feed(...keys(count))
-  const client = await jobs.start(
-    (env) => {
-      configure(env)
-      counting(source, (each) => counted.push(each), { parallelism })(env)
-    },
-    settings,
-  )
+  const client = await jobs.start((env) => {
+    configure(env)
+    counting(source, (each) => counted.push(each), { parallelism })(env)
+  }, settings)
   await jobs.until('all is counted', () => counted.length >= count)
   return client
 }
 
 const bytesOf = (sizes: ReadonlyMap<string, number>, part: string): number =>
-  [...sizes].reduce((sum, [path, size]) => sum + (path.includes(part) && path.includes('count') ? size : 0), 0)
+  [...sizes].reduce(
+    (sum, [path, size]) => sum + (path.includes(part) && path.includes('count') ? size : 0),
+    0,
+  )
 
 describe('state.backend', () => {
   test('jobmanager writes nothing to the directory, filesystem and rocksdb write there', async () => {
@@ -65,26 +70,29 @@ describe('state.backend.incremental', () => {
     ['filesystem', true],
     ['rocksdb', false],
     ['rocksdb', true],
-  ])('%s, %s: whether a checkpoint after 1 %% of the keys changed has only these', async (backend, incremental) => {
-    const client = await running(
-      {
-        ...FILES,
-        'state.backend': backend,
-        'state.backend.incremental': incremental,
-        'state.checkpoints.num-retained': 5,
-      },
-      { count: 2_000 },
-    )
-    await client.triggerCheckpoint()
-    source.feed(...keys(20))
-    await jobs.until('the changes are counted', () => counted.length === 2_020)
-    await client.triggerCheckpoint()
-    const files = await jobs.files(jobs.checkpoints)
-    const [all, changed] = [bytesOf(files, 'chk-1/'), bytesOf(files, 'chk-2/')]
-    expect(all).toBeGreaterThan(20_000)
-    if (incremental) expect(changed / all).toBeLessThan(0.03)
-    else expect(changed / all).toBeGreaterThan(0.9)
-  })
+  ])(
+    '%s, %s: whether a checkpoint after 1 %% of the keys changed has only these',
+    async (backend, incremental) => {
+      const client = await running(
+        {
+          ...FILES,
+          'state.backend': backend,
+          'state.backend.incremental': incremental,
+          'state.checkpoints.num-retained': 5,
+        },
+        { count: 2_000 },
+      )
+      await client.triggerCheckpoint()
+      source.feed(...keys(20))
+      await jobs.until('the changes are counted', () => counted.length === 2_020)
+      await client.triggerCheckpoint()
+      const files = await jobs.files(jobs.checkpoints)
+      const [all, changed] = [bytesOf(files, 'chk-1/'), bytesOf(files, 'chk-2/')]
+      expect(all).toBeGreaterThan(20_000)
+      if (incremental) expect(changed / all).toBeLessThan(0.03)
+      else expect(changed / all).toBeGreaterThan(0.9)
+    },
+  )
 })
 
 describe('state.checkpoints.num-retained', () => {
@@ -168,24 +176,27 @@ describe('execution.checkpointing.externalized-checkpoint-retention', () => {
     expect(await jobs.stored()).toEqual(left)
   })
 
-  test.each([DELETE_ON_CANCELLATION, RETAIN_ON_CANCELLATION])('%s: a job that FAILED keeps its checkpoint', async (cleanup) => {
-    let broken = false
-    source.feed(...keys(10))
-    const client = await jobs.start((env) => {
-      retention(cleanup).configure(env)
-      counting(source, (each) => {
-        if (broken) throw new Error('broken')
-        counted.push(each)
-      })(env)
-    }, FILES)
-    await jobs.until('all is counted', () => counted.length === 10)
-    await client.triggerCheckpoint()
-    broken = true
-    source.feed(1)
-    await expect(client.getJobExecutionResult()).rejects.toThrow('broken')
-    expect(await client.getJobStatus()).toBe('FAILED')
-    expect(await jobs.stored()).toEqual([1])
-  })
+  test.each([DELETE_ON_CANCELLATION, RETAIN_ON_CANCELLATION])(
+    '%s: a job that FAILED keeps its checkpoint',
+    async (cleanup) => {
+      let broken = false
+      source.feed(...keys(10))
+      const client = await jobs.start((env) => {
+        retention(cleanup).configure(env)
+        counting(source, (each) => {
+          if (broken) throw new Error('broken')
+          counted.push(each)
+        })(env)
+      }, FILES)
+      await jobs.until('all is counted', () => counted.length === 10)
+      await client.triggerCheckpoint()
+      broken = true
+      source.feed(1)
+      await expect(client.getJobExecutionResult()).rejects.toThrow('broken')
+      expect(await client.getJobStatus()).toBe('FAILED')
+      expect(await jobs.stored()).toEqual([1])
+    },
+  )
 })
 
 describe('local state', () => {
@@ -204,37 +215,42 @@ describe('local state', () => {
     expect(Math.min(...(await filesIn()))).toBeGreaterThan(0)
   })
 
-  test.each([true, false])('state.backend.local-recovery %s: whether a restart needs the files of the checkpoint', async (recovery) => {
-    let breakAt = Number.POSITIVE_INFINITY
-    source.feed(...keys(100))
-    const client = await jobs.start(
-      counting(source, (each) => {
-        counted.push(each)
-        if (counted.length === breakAt) throw new Error('broken once')
-      }),
-      {
-        ...local(recovery),
-        'restart-strategy.type': 'fixed-delay',
-        'restart-strategy.fixed-delay.delay': '10 ms',
-      },
-    )
-    await jobs.until('all is counted', () => counted.length === 100)
-    await client.triggerCheckpoint()
-    await jobs.until('its metadata is written', async () =>
-      [...(await jobs.files(jobs.checkpoints)).keys()].some((path) => path.endsWith('chk-1/_metadata')),
-    )
-    // The directory is out of reach from now on.
-    await rm(join(jobs.checkpoints, 'job'), { recursive: true })
-    breakAt = 101
-    source.feed(7)
-    if (recovery) {
-      await jobs.until('the job has come back', () => counted.length === 102)
-      expect(counted.at(-1)).toEqual({ key: 7, count: 2 })
-      expect(jobs.stderr.join('')).toContain('goes on with its state on this machine')
-    } else {
-      await expect(client.getJobExecutionResult()).rejects.toMatchObject({ cause: { code: 'MILLRACE_STATE_LOST' } })
-      // Nor is anything left on this machine.
-      expect(await filesIn()).toEqual([0, 0])
-    }
-  })
+  test.each([true, false])(
+    'state.backend.local-recovery %s: whether a restart needs the files of the checkpoint',
+    async (recovery) => {
+      let breakAt = Number.POSITIVE_INFINITY
+      source.feed(...keys(100))
+      const client = await jobs.start(
+        counting(source, (each) => {
+          counted.push(each)
+          if (counted.length === breakAt) throw new Error('broken once')
+        }),
+        {
+          ...local(recovery),
+          'restart-strategy.type': 'fixed-delay',
+          'restart-strategy.fixed-delay.delay': '10 ms',
+        },
+      )
+      await jobs.until('all is counted', () => counted.length === 100)
+      await client.triggerCheckpoint()
+      await jobs.until('its metadata is written', async () =>
+        [...(await jobs.files(jobs.checkpoints)).keys()].some((path) => path.endsWith('chk-1/_metadata')),
+      )
+      // The directory is out of reach from now on.
+      await rm(join(jobs.checkpoints, 'job'), { recursive: true })
+      breakAt = 101
+      source.feed(7)
+      if (recovery) {
+        await jobs.until('the job has come back', () => counted.length === 102)
+        expect(counted.at(-1)).toEqual({ key: 7, count: 2 })
+        expect(jobs.stderr.join('')).toContain('goes on with its state on this machine')
+      } else {
+        await expect(client.getJobExecutionResult()).rejects.toMatchObject({
+          cause: { code: 'MILLRACE_STATE_LOST' },
+        })
+        // Nor is anything left on this machine.
+        expect(await filesIn()).toEqual([0, 0])
+      }
+    },
+  )
 })
