@@ -50,7 +50,7 @@ export class MapEntries {
     const slot = this.#slot(name)
     if (slot === undefined) return ABSENT
     const { ttl } = this.#state
-    let value = slot
+    let value: unknown = slot
     if (ttl !== undefined) {
       const cell = slot as TtlCell
       const now = this.#store.now()

@@ -98,7 +98,7 @@ export class CacheCodec {
       reader.read({
         beginRecord: (key, part) => {
           timers = new StoredTimers()
-          writer.beginRecord({ key, part })
+          writer.beginRecord(key, part)
         },
         slot: (index, namespace, slot) => {
           const { state, change } = states[i]![index]!
@@ -149,7 +149,7 @@ export class LayerWriter {
     const formats = this.#formats()
     const writer = this.#writer(record.keyGroup, formats)
     const before = writer.length
-    writer.beginRecord(record)
+    writer.beginRecord(record.key, record.part)
     record.forEachSpace((namespace, slots) => {
       const count = Math.min(slots.count, formats.length)
       for (let state = 0; state < count; state++) {
@@ -172,7 +172,7 @@ export class LayerWriter {
     // Reading may have met a state for the first time.
     const formats = this.#formats()
     const writer = this.#writer(keyGroup, formats)
-    writer.beginRecord(name)
+    writer.beginRecord(name.key, name.part)
     for (const [{ state, change }, namespace, stored] of slots) {
       const slot = withoutExpired(
         change === undefined ? stored : change(stored),

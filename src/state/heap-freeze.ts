@@ -184,7 +184,7 @@ export class FrozenHeapState implements FrozenKeyedState {
       )
     const place = keyGroup - range.start
     this.#writers[place] ??= new KeyGroupImageWriter(keyGroup, this.#formats)
-    this.#writers[place].beginRecord(record)
+    this.#writers[place].beginRecord(record.key, record.part)
     return this.#writers[place]
   }
 }

@@ -20,7 +20,7 @@ import { crc32 } from '@node-rs/crc32'
 import type { Key, KeyGroupImage, Namespace, StateKind } from '../core/state.ts'
 import type { TimeDomain } from '../core/time/timer-queues.ts'
 import { StateLostError } from '../errors.ts'
-import { bytesOfPart, type RecordName, recordNameOf } from './map-part.ts'
+import { bytesOfPart, recordNameOf } from './map-part.ts'
 import { readSlot, type SlotFormat, writeSlot } from './state-slot.ts'
 import { StructuredValueReader } from './structured-reader.ts'
 import { StructuredValueWriter } from './structured-value.ts'
@@ -90,8 +90,8 @@ export class KeyGroupImageWriter {
     return this.#out.length
   }
 
-  /** Begins a record; `slot` calls, then `endRecord` must follow. */
-  beginRecord({ key, part }: RecordName): void {
+  /** Begins a record of a key, or of the part of it that `part` names; `slot` calls, then `endRecord` must follow. */
+  beginRecord(key: Key, part?: string): void {
     this.#records++
     if (part === undefined) {
       this.#out.write(key)

@@ -11,6 +11,7 @@ import type { OperatorStateSnapshot } from '../core/operators/stream-operator.ts
 import type { Key, KeyGroupImage, Namespace, StateKind } from '../core/state.ts'
 import type { TimeDomain } from '../core/time/timer-queues.ts'
 import { KeyGroupImageReader } from './key-group-image.ts'
+import { readPart } from './map-part.ts'
 import { decodeOperatorState } from './operator-state-codec.ts'
 import { type ListSlot, STORED_UNDEFINED, TtlCell } from './state-slot.ts'
 
@@ -24,7 +25,7 @@ export interface StoredValue {
   readonly namespace: Namespace
   /** Name of the serde whose bytes the values are; null: `value` holds them as they were. */
   readonly serde: string | null
-  /** A list state's array, a map state's Map, otherwise the value. */
+  /** A list state's array, the Map of a map or an async map state, otherwise the value. */
   readonly value: unknown
 }
 
@@ -101,27 +102,56 @@ async function imagesOf(
   }
 }
 
-/** Records of later images replace those of earlier ones; one without state and timers removes them. */
-function mergedRecords(images: readonly KeyGroupImage[], uid: string): Iterable<StoredKey> {
-  const records = new Map<string, StoredKey>()
-  for (const image of images)
-    for (const record of recordsOf(image, uid)) {
-      const key = Buffer.from(encodeKey(record.key)).toString('latin1')
-      if (record.values.length === 0 && record.timers.length === 0) records.delete(key)
-      else records.set(key, record)
-    }
-  return records.values()
+/** A record as it is stored: of a key, or of a part of one. */
+interface StoredRecord extends StoredKey {
+  readonly part: string | undefined
 }
 
-function recordsOf(image: KeyGroupImage, uid: string): StoredKey[] {
+/** Records of later images replace those of earlier ones; one without state and timers removes them. */
+function mergedRecords(images: readonly KeyGroupImage[], uid: string): Iterable<StoredKey> {
+  const records = new Map<string, StoredRecord>()
+  for (const image of images)
+    for (const record of recordsOf(image, uid)) {
+      const name = record.part ?? canonical(record.key)
+      if (record.values.length === 0 && record.timers.length === 0) records.delete(name)
+      else records.set(name, record)
+    }
+  return withEntries(records)
+}
+
+function canonical(key: Key): string {
+  return Buffer.from(encodeKey(key)).toString('latin1')
+}
+
+/** Keys with the entries of their async maps, which are records of their own. */
+function withEntries(records: ReadonlyMap<string, StoredRecord>): Iterable<StoredKey> {
+  const keys = new Map<string, StoredKey>()
+  for (const [name, { part, values, ...record }] of records)
+    if (part === undefined)
+      keys.set(name, {
+        ...record,
+        values: values.map((each) => (each.kind === 'async-map' ? { ...each, value: new Map() } : each)),
+      })
+  for (const { part, values } of records.values()) {
+    if (part === undefined) continue
+    const { owner, state, kind, at } = readPart(part)
+    const map = keys.get(canonical(owner))?.values.find((each) => each.state === state)?.value
+    if (kind === 'entry') (map as Map<unknown, unknown> | undefined)?.set(at, values[0]?.value)
+  }
+  return keys.values()
+}
+
+function recordsOf(image: KeyGroupImage, uid: string): StoredRecord[] {
   const reader = new KeyGroupImageReader(image, uid)
-  const records: StoredKey[] = []
+  const records: StoredRecord[] = []
   let key: Key = ''
+  let part: string | undefined
   let values: StoredValue[] = []
   let timers: StoredTimer[] = []
   reader.read({
-    beginRecord: (next) => {
+    beginRecord: (next, nextPart) => {
       key = next
+      part = nextPart
       values = []
       timers = []
     },
@@ -130,7 +160,7 @@ function recordsOf(image: KeyGroupImage, uid: string): StoredKey[] {
       values.push({ state: name, kind, namespace, serde, value: shown(slot, kind) })
     },
     timer: (domain, namespace, time) => timers.push({ domain, namespace, time }),
-    endRecord: () => records.push({ keyGroup: image.keyGroup, key, values, timers }),
+    endRecord: () => records.push({ keyGroup: image.keyGroup, key, part, values, timers }),
   })
   return records
 }

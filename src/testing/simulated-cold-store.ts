@@ -54,6 +54,8 @@ export interface SimulatedColdStoreOptions {
   readonly clock?: Clock
   /** Gives way between two steps; a turn of the event loop without it. */
   readonly turn?: () => Promise<void>
+  /** Hears of keys that are loaded. */
+  readonly onLoad?: (keys: number) => void
 }
 
 export class SimulatedColdStore implements ColdStore {
@@ -76,6 +78,7 @@ export class SimulatedColdStore implements ColdStore {
   }
 
   async load(keys: readonly ColdKey[]): Promise<(Uint8Array | undefined)[]> {
+    this.#options.onLoad?.(keys.length)
     await this.#pass('load')
     const found = keys.map((key) => this.#newest(placeOf(key), Number.POSITIVE_INFINITY)?.value)
     await this.#turns()

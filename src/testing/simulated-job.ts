@@ -2,11 +2,18 @@
 import type { PlainRecordInput } from './plain-batch.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import type { JobDeclaration } from './simulated-worker.ts'
-import { type Origin, originsOf, type SeenRecord } from './simulation-invariants.ts'
+import { type SeenRecord, type Unit, unitName, unitsOf } from './simulation-invariants.ts'
 import type { JobLimits, Scenario } from './simulation-scenario.ts'
 
 /** Records by topic. */
 export type RecordsByTopic = ReadonlyMap<string, readonly SeenRecord[]>
+
+/** How a run went, as far as an oracle has to know. */
+export interface RunFacts {
+  /** Some of the output was written again, so behind what came after it. */
+  readonly healed: boolean
+  readonly scenario: Scenario
+}
 
 /** A job as the simulation runs it. Output values carry `from`, the topic, partition and offset of the record they were made of. */
 export interface SimulatedJob {
@@ -26,22 +33,21 @@ export interface SimulatedJob {
    */
   closing?(now: number): PlainRecordInput
   /** Origins that an output holds in the end. */
-  expected(input: RecordsByTopic): ReadonlyMap<string, readonly Origin[]>
-  /** What is wrong with the output, given the whole input; empty = nothing. `healed`: some of it was written again, so behind what came after it. */
-  verify(input: RecordsByTopic, output: RecordsByTopic, healed: boolean): string[]
+  expected(input: RecordsByTopic): ReadonlyMap<string, readonly Unit[]>
+  /** What is wrong with the output, given the whole input; empty = nothing. */
+  verify(input: RecordsByTopic, output: RecordsByTopic, facts: RunFacts): string[]
 }
 
 /** What outputs lack of the origins that they owe, in words; repeated ones do not matter. */
 export function missingOrigins(
-  expected: ReadonlyMap<string, readonly Origin[]>,
+  expected: ReadonlyMap<string, readonly Unit[]>,
   output: RecordsByTopic,
 ): string[] {
-  const name = ({ topic, partition, offset }: Origin): string => `${topic}-${partition} offset ${offset}`
-  return [...expected].flatMap(([topic, origins]) => {
-    const found = new Set((output.get(topic) ?? []).flatMap(({ value }) => originsOf(value).map(name)))
-    const lost = origins.filter((origin) => !found.has(name(origin)))
+  return [...expected].flatMap(([topic, units]) => {
+    const found = new Set((output.get(topic) ?? []).flatMap(({ value }) => unitsOf(value).map(unitName)))
+    const lost = units.filter((unit) => !found.has(unitName(unit)))
     return lost.length === 0
       ? []
-      : [`${topic}: ${lost.length} records are missing, e.g. the one made of ${name(lost[0]!)}`]
+      : [`${topic}: ${lost.length} records are missing, e.g. the one made of ${unitName(lost[0]!)}`]
   })
 }

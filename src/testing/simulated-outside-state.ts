@@ -54,6 +54,8 @@ export interface OutsideConnection {
   readonly random: SeededRandom
   /** How long one way takes at the most. */
   readonly latencyMs: number
+  /** Hears of keys that are loaded. */
+  readonly onLoad?: (keys: number) => void
   /** Chance that a request is not executed. */
   readonly failures: () => number
 }
@@ -203,6 +205,7 @@ class SimulatedOutsideStore implements ColdStore {
   }
 
   load(keys: readonly ColdKey[]): Promise<(Uint8Array | undefined)[]> {
+    this.#connection.onLoad?.(keys.length)
     return this.#travel(() => {
       const at = new Map<number, Rows>()
       return keys.map((key) => {

@@ -34,6 +34,12 @@ export interface StateOfWorker {
   readonly world: World
 }
 
+/** The circumstances that matter to it. */
+export type StateScenario = Pick<
+  Scenario,
+  'localRecovery' | 'incremental' | 'cacheBytes' | 'latency' | 'noise'
+>
+
 /** What a worker is composed with. */
 export interface WorkerState {
   readonly keyedState: KeyedBackendSettings
@@ -53,14 +59,15 @@ export class SimulatedState {
   readonly directory: SimulatedDirectory | undefined
   readonly savepoints = new SimulatedSavepoints({ writeMs: WRITE_MS })
   readonly outside = new SimulatedOutsideState()
-  readonly #scenario: Scenario
+  readonly #scenario: StateScenario
   readonly #time: Timers
   readonly #disk: SimulatedDisk
   readonly #machines = Array.from({ length: MACHINES }, (_, i) => new SimulatedColdDisk(1 + i * SEALS))
   #isCalm = false
+  #loaded = 0
 
   constructor(options: {
-    readonly scenario: Scenario
+    readonly scenario: StateScenario
     readonly time: Timers
     readonly disk: SimulatedDisk
     readonly directory: SimulatedDirectory | undefined
@@ -69,6 +76,11 @@ export class SimulatedState {
     this.#time = options.time
     this.#disk = options.disk
     this.directory = options.directory
+  }
+
+  /** Keys whose state was loaded from a store. */
+  get loaded(): number {
+    return this.#loaded
   }
 
   /** From now on nothing fails. */
@@ -85,6 +97,7 @@ export class SimulatedState {
       random: random.fork('outside'),
       latencyMs: latency.maxMs,
       failures: () => this.#failures(),
+      onLoad: this.#onLoad,
     }
     const common = {
       incremental: kind === 'layers' || incremental,
@@ -104,6 +117,10 @@ export class SimulatedState {
     }
   }
 
+  readonly #onLoad = (keys: number): void => {
+    this.#loaded += keys
+  }
+
   #failures(): number {
     return this.#isCalm || this.#scenario.noise === 0 ? 0 : STORE_FAILURES
   }
@@ -116,6 +133,7 @@ export class SimulatedState {
       random: random.fork('local store'),
       failures: () => this.#failures(),
       turn: () => timers.turn(),
+      onLoad: this.#onLoad,
     }
     return async (origins) =>
       origins.every(({ sealed }) => disk.has(sealed as number))

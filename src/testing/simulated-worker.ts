@@ -108,11 +108,6 @@ export class SimulatedWorker {
     return this.#metrics.total('healed_transactions')
   }
 
-  /** Keys whose state had to be loaded from a store. */
-  get coldKeys(): number {
-    return this.#metrics.total('state_cache_misses')
-  }
-
   /** What the process calls itself in the records of its attempts; '' before it knows. */
   get incarnation(): string {
     return this.#incarnation

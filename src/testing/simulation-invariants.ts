@@ -26,9 +26,25 @@ export interface Origin {
   readonly offset: number
 }
 
-/** What a value of the output was made of: its `from` is one origin, or all those of an aggregate. */
-export function originsOf(value: { readonly from: Origin | readonly Origin[] }): readonly Origin[] {
+/** What may be in the output once: what was made of one record, or of several together. */
+export type Unit = Origin | readonly Origin[]
+
+/** What a value of the output was made of: its `from` is one record, all those of an aggregate, or with `pair` several that count as one. */
+export function unitsOf(value: {
+  readonly from: Origin | readonly Origin[]
+  readonly pair?: boolean
+}): readonly Unit[] {
+  if (value.pair === true) return [value.from]
   return Array.isArray(value.from) ? value.from : [value.from as Origin]
+}
+
+/** The records of a unit, in words. */
+export function unitName(unit: Unit): string {
+  return partsOf(unit).map(originOf).join(' and ')
+}
+
+function partsOf(unit: Unit): readonly Origin[] {
+  return Array.isArray(unit) ? (unit as readonly Origin[]) : [unit as Origin]
 }
 
 /** A record of the input or output. */
@@ -57,7 +73,7 @@ export interface InvariantOptions {
 
 interface Uncovered {
   readonly topic: string
-  readonly origin: Origin
+  readonly unit: Unit
   /** The so-manieth time that it was seen. */
   readonly times: number
   until: number
@@ -182,13 +198,13 @@ export class SimulationInvariants {
   }
 
   /** True if the present run has written all that is expected of it. */
-  holds(expected: ReadonlyMap<string, readonly Origin[]>): boolean {
-    for (const [topic, origins] of expected) {
+  holds(expected: ReadonlyMap<string, readonly Unit[]>): boolean {
+    for (const [topic, units] of expected) {
       const seen = this.#seen.get(topic)!
-      if (seen.size < origins.length) return false
-      for (const origin of origins) {
-        const earlier = this.#earlier.filter((range) => within(origin, range)).length
-        if ((seen.get(originOf(origin)) ?? 0) <= earlier) return false
+      if (seen.size < units.length) return false
+      for (const unit of units) {
+        const earlier = this.#earlier.filter((range) => within(unit, range)).length
+        if ((seen.get(unitName(unit)) ?? 0) <= earlier) return false
       }
     }
     return true
@@ -213,7 +229,7 @@ export class SimulationInvariants {
     const first = this.#uncovered.find(({ until }) => until < now)
     if (first !== undefined)
       this.#violate(
-        `output was visible before its checkpoint was complete: ${first.topic} has ${originOf(first.origin)}`,
+        `output was visible before its checkpoint was complete: ${first.topic} has ${unitName(first.unit)}`,
       )
   }
 
@@ -262,11 +278,11 @@ export class SimulationInvariants {
       for (const run of runs) run.set(topic, [])
       const times = new Map<string, number>()
       for (const found of [...records].sort(byPlace)) {
-        const origin = originsOf(found.value)[0] as Origin
-        const name = originOf(origin)
+        const unit = unitsOf(found.value)[0] as Unit
+        const name = unitName(unit)
         const before = times.get(name) ?? 0
         times.set(name, before + 1)
-        const covering = this.#earlier.flatMap((range, i) => (within(origin, range) ? [i] : []))
+        const covering = this.#earlier.flatMap((range, i) => (within(unit, range) ? [i] : []))
         runs[covering[before] ?? runs.length - 1]!.get(topic)!.push(found)
       }
     }
@@ -285,8 +301,8 @@ export class SimulationInvariants {
           this.#violate(
             `${topic}-${partition} has an open transaction: last stable offset ${log.lastStableOffset}, high watermark ${log.highWatermark}`,
           )
-    for (const { topic, origin } of this.#uncovered)
-      this.#violate(`${topic} has ${originOf(origin)}, which no completed checkpoint covers`)
+    for (const { topic, unit } of this.#uncovered)
+      this.#violate(`${topic} has ${unitName(unit)}, which no completed checkpoint covers`)
     const latest = this.#latest
     if (latest === undefined) return
     for (const topic of inputs)
@@ -327,26 +343,26 @@ export class SimulationInvariants {
       const found = seenRecord(partition, record)
       this.#changes++
       this.output.get(topic)!.push(found)
-      for (const origin of originsOf(found.value)) this.#saw(topic, origin, seen)
+      for (const unit of unitsOf(found.value)) this.#saw(topic, unit, seen)
     }
   }
 
-  #saw(topic: string, origin: Origin, seen: Map<string, number>): void {
-    const name = originOf(origin)
+  #saw(topic: string, unit: Unit, seen: Map<string, number>): void {
+    const name = unitName(unit)
     const times = (seen.get(name) ?? 0) + 1
     seen.set(name, times)
     if (this.#options.mayRepeat) return
-    const earlier = this.#earlier.filter((range) => within(origin, range)).length
+    const earlier = this.#earlier.filter((range) => within(unit, range)).length
     if (times > earlier + 1)
       this.#violate(`${topic} holds the record made of ${name} ${times === 2 ? 'twice' : `${times} times`}`)
-    if (!this.#covers(origin, times))
-      this.#uncovered.push({ topic, origin, times, until: this.#options.clock.now() + MARKER_GRACE_MS })
+    if (!this.#covers(unit, times))
+      this.#uncovered.push({ topic, unit, times, until: this.#options.clock.now() + MARKER_GRACE_MS })
   }
 
-  #covers(origin: Origin, times: number): boolean {
-    const earlier = this.#earlier.filter((range) => within(origin, range)).length
+  #covers(unit: Unit, times: number): boolean {
+    const earlier = this.#earlier.filter((range) => within(unit, range)).length
     if (times <= earlier) return true
-    return times === earlier + 1 && within(origin, { start: this.#start ?? new Map(), end: this.#positions })
+    return times === earlier + 1 && within(unit, { start: this.#start ?? new Map(), end: this.#positions })
   }
 
   #watchCheckpoints(): void {
@@ -452,7 +468,7 @@ export class SimulationInvariants {
     }
     this.#positions = positions
     if (checkpoint.n === 0) this.#start = positions
-    this.#uncovered = this.#uncovered.filter(({ origin, times }) => !this.#covers(origin, times))
+    this.#uncovered = this.#uncovered.filter(({ unit, times }) => !this.#covers(unit, times))
   }
 
   /** What makes it one of the rarer kind. */
@@ -473,9 +489,11 @@ function positionsOf({ states }: CompletedCheckpoint): Positions {
   return positions
 }
 
-function within({ topic, partition, offset }: Origin, { start, end }: RunRange): boolean {
-  const id = `${topic}/${partition}`
-  return BigInt(offset) >= (start.get(id) ?? 0n) && BigInt(offset) < (end.get(id) ?? 0n)
+function within(unit: Unit, { start, end }: RunRange): boolean {
+  return partsOf(unit).every(({ topic, partition, offset }) => {
+    const id = `${topic}/${partition}`
+    return BigInt(offset) >= (start.get(id) ?? 0n) && BigInt(offset) < (end.get(id) ?? 0n)
+  })
 }
 
 function byPlace(a: SeenRecord, b: SeenRecord): number {

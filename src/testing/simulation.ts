@@ -19,7 +19,7 @@ import { missingOrigins, type RecordsByTopic, type SimulatedJob } from './simula
 import { drawFaults, type Fault, FaultPlan } from './simulation-faults.ts'
 import { SimulationFencing } from './simulation-fencing.ts'
 import { SimulationInput } from './simulation-input.ts'
-import { type Origin, type SeenRecord, SimulationInvariants } from './simulation-invariants.ts'
+import { type SeenRecord, SimulationInvariants, type Unit } from './simulation-invariants.ts'
 import { drawScenario, mayLoseTransactions, type Scenario } from './simulation-scenario.ts'
 import { SimulationSupervisor } from './simulation-supervisor.ts'
 import { describeArgs, describeError, SimulationTrace } from './simulation-trace.ts'
@@ -100,7 +100,7 @@ export class Simulation {
   readonly #violations: string[] = []
   #input!: SimulationInput
   #invariants!: SimulationInvariants
-  #expected: ReadonlyMap<string, readonly Origin[]> | undefined
+  #expected: ReadonlyMap<string, readonly Unit[]> | undefined
   /** Partitions that the inputs are still to get. */
   #growing = false
   /** Attempts before the workers were told to stop. */
@@ -259,7 +259,7 @@ export class Simulation {
       counts: new Map([
         ...(this.#invariants?.counts ?? []),
         ...this.#operator.counts,
-        ['keys loaded from a store', this.#supervisor.workers.reduce((sum, { coldKeys }) => sum + coldKeys, 0)],
+        ['keys loaded from a store', this.#state.loaded],
       ]),
       scenario: this.#scenario,
     }
@@ -389,7 +389,7 @@ export class Simulation {
         for (const problem of missingOrigins(job.expected(own), output)) this.#violate(problem)
         continue
       }
-      for (const problem of job.verify(own, output, healed))
+      for (const problem of job.verify(own, output, { healed, scenario: this.#scenario }))
         this.#violate(outputs.length === 1 ? problem : `run ${run + 1} of ${outputs.length}: ${problem}`)
     }
   }

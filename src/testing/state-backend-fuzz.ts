@@ -16,7 +16,7 @@ import type {
 import { MemoryBlobStore } from '../state/memory-blob-store.ts'
 import { openEmpty, restoreImages } from './backend-images.ts'
 import { SeededRandom } from './seeded-random.ts'
-import { contractDescriptors, dumpBackend, StateBackendModel, type Total } from './state-backend-model.ts'
+import { allOf, contractDescriptors, dumpBackend, StateBackendModel, type Total } from './state-backend-model.ts'
 
 /** What a backend is made with. */
 export interface ContractBackendOptions {
@@ -329,7 +329,7 @@ class FuzzRun {
     backend.setCurrentNamespace(namespace)
     const cell = this.#model.cell(key, namespace)
     const descriptors = contractDescriptors()
-    const action = random.integer(0, 15)
+    const action = random.integer(0, 19)
     const fresh = (): Total => ({ count: random.integer(0, 1_000), tags: [] })
     const change = (total: Total): void => {
       total.count++
@@ -394,8 +394,81 @@ class FuzzRun {
     } else if (action === 14) {
       backend.getAggregatingState(descriptors.aggregating).clear()
       cell.aggregating = []
-    } else this.#merge(key)
+    } else if (action === 15) this.#merge(key)
+    else {
+      backend.setCurrentNamespace('')
+      await this.#survives(async () => {
+        for (let left = random.integer(1, 4); left > 0; left--) await this.#asyncMap(key)
+        await backend.settle()
+      })
+      return
+    }
     backend.setCurrentNamespace('')
+  }
+
+  /** One operation on the async map of the current key; a snapshot may go on while it waits. */
+  async #asyncMap(key: Key): Promise<void> {
+    const random = this.#random
+    const map = this.#backend.getAsyncMapState(contractDescriptors().asyncMap)
+    const model = this.#model.cell(key, '').asyncMap
+    const anyKey = (): string | number =>
+      random.chance(0.5) ? random.integer(0, 150) : `${random.integer(0, 150)}`
+    const some = (most: number) => Array.from({ length: random.integer(1, most) }, anyKey)
+    const action = random.integer(0, 9)
+    this.step = `async map action ${action}`
+    const [flight] = this.#flights
+    if (flight?.next !== undefined && random.chance(0.3)) {
+      const go = flight.next
+      flight.next = undefined
+      go()
+    }
+    if (action <= 2) {
+      const mapKey = anyKey()
+      const total = await map.get(mapKey)
+      expectEqual(total ?? null, model.get(mapKey) ?? null, 'asyncMap.get')
+      const changed = total ?? { count: random.integer(0, 1_000), tags: [] }
+      changed.count++
+      changed.tags.push(`t${changed.count}`)
+      model.set(mapKey, structuredClone(changed))
+      map.put(mapKey, changed)
+    } else if (action <= 4) {
+      for (const mapKey of some(random.chance(0.2) ? 100 : 4)) {
+        const made = { count: random.integer(0, 1_000), tags: [] }
+        map.put(mapKey, made)
+        model.set(mapKey, structuredClone(made))
+      }
+    } else if (action === 5) {
+      for (const mapKey of some(random.chance(0.3) ? 150 : 4)) {
+        map.remove(mapKey)
+        model.delete(mapKey)
+      }
+    } else if (action === 6) {
+      const keys = some(20)
+      const found = await map.getAll(keys)
+      expectEqual(
+        keys.map((each) => found.get(each) ?? null),
+        keys.map((each) => model.get(each) ?? null),
+        'asyncMap.getAll',
+      )
+      expectEqual(await map.contains(keys[0]!), model.has(keys[0]!), 'asyncMap.contains')
+    } else if (action === 7) {
+      const byKey = ([a]: [unknown, unknown], [b]: [unknown, unknown]) =>
+        `${typeof a}${a}` < `${typeof b}${b}` ? -1 : 1
+      expectEqual((await allOf(map.entries())).sort(byKey), [...model].sort(byKey), 'asyncMap.entries')
+    } else if (action === 8) {
+      expectEqual((await allOf(map.keys())).length, model.size, 'number of asyncMap.keys')
+      expectEqual(await map.isEmpty(), model.size === 0, 'asyncMap.isEmpty')
+    } else if (random.chance(0.5)) {
+      await map.clear()
+      model.clear()
+    } else {
+      // Entries are removed while they are shown.
+      for await (const [mapKey] of map.entries()) {
+        if (random.chance(0.3)) continue
+        map.remove(mapKey)
+        model.delete(mapKey)
+      }
+    }
   }
 
   #merge(key: Key): void {

@@ -4,6 +4,7 @@
 import { inspect } from 'node:util'
 import {
   AggregatingStateDescriptor,
+  AsyncMapStateDescriptor,
   type DueTimer,
   type Key,
   type KeyedStateBackend,
@@ -31,6 +32,7 @@ export function contractDescriptors() {
     value: new ValueStateDescriptor<Total>('total'),
     list: new ListStateDescriptor<Total>('list'),
     map: new MapStateDescriptor<string | number, Total>('map'),
+    asyncMap: new AsyncMapStateDescriptor<string | number, Total>('async-map'),
     reducing: new ReducingStateDescriptor<Total>('reducing', (a, b) => {
       a.count += b.count
       return a
@@ -53,6 +55,8 @@ export interface ModelCell {
   value: Total | undefined
   list: Total[]
   map: Map<string | number, Total>
+  /** In namespace '' only. */
+  asyncMap: Map<string | number, Total>
   reducing: Total | undefined
   aggregating: number[]
 }
@@ -76,7 +80,14 @@ export class StateBackendModel {
     const id = identity(key, namespace)
     let cell = this.cells.get(id)
     if (cell === undefined) {
-      cell = { value: undefined, list: [], map: new Map(), reducing: undefined, aggregating: [] }
+      cell = {
+        value: undefined,
+        list: [],
+        map: new Map(),
+        asyncMap: new Map(),
+        reducing: undefined,
+        aggregating: [],
+      }
       this.cells.set(id, cell)
     }
     return cell
@@ -114,10 +125,11 @@ export class StateBackendModel {
     const lines: string[] = []
     for (const key of keys)
       for (const namespace of namespaces) {
-        const { value, list, map, reducing, aggregating } = this.cell(key, namespace)
+        const { value, list, map, asyncMap, reducing, aggregating } = this.cell(key, namespace)
         const sum = aggregating.reduce((a, b) => a + b, 0)
         const aggregated = aggregating.length === 0 ? null : `${sum}=${aggregating.join('+')}`
         lines.push(dumpLine(key, namespace, value ?? null, list, map, reducing ?? null, aggregated))
+        if (namespace === '') lines.push(dumpLine(key, 'async map', asyncMap))
       }
     for (const domain of ['event', 'processing'] as const) {
       const timers = this.timers.filter((timer) => timer.domain === domain)
@@ -135,6 +147,7 @@ export class StateBackendModel {
 function dumpLine(key: Key, namespace: Namespace, ...states: unknown[]): string {
   return inspect([key, namespace, ...states], {
     depth: null,
+    maxArrayLength: null,
     compact: true,
     breakLength: Number.POSITIVE_INFINITY,
     sorted: true,
@@ -149,6 +162,13 @@ function dumpTimers(domain: string, timers: readonly DueTimer[]): string {
     .join(', ')}`
 }
 
+/** What an iterator gives, as a list. */
+export async function allOf<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = []
+  for await (const item of items) all.push(item)
+  return all
+}
+
 /** The state of a backend as text. Takes its timers out, so it is for a backend that was restored for this purpose. */
 export async function dumpBackend(
   backend: KeyedStateBackend,
@@ -161,6 +181,7 @@ export async function dumpBackend(
   const map = backend.getMapState(descriptors.map)
   const reducing = backend.getReducingState(descriptors.reducing)
   const aggregating = backend.getAggregatingState(descriptors.aggregating)
+  const asyncMap = backend.getAsyncMapState(descriptors.asyncMap)
   const lines: string[] = []
   for (const key of keys) {
     await backend.prefetch([key])
@@ -178,7 +199,10 @@ export async function dumpBackend(
           aggregating.get(),
         ),
       )
+      if (namespace === '') lines.push(dumpLine(key, 'async map', new Map(await allOf(asyncMap.entries()))))
     }
+    backend.setCurrentNamespace('')
+    await backend.settle()
   }
   backend.setCurrentNamespace('')
   await backend.prefetch(keys)

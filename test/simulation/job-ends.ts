@@ -14,6 +14,7 @@ import type { JobWorld } from '../../src/testing/simulated-worker.ts'
 import type { Origin } from '../../src/testing/simulation-invariants.ts'
 import type { Scenario } from '../../src/testing/simulation-scenario.ts'
 
+/** A record of an input. */
 export interface Event {
   readonly from: Origin
   readonly key: string
@@ -29,6 +30,7 @@ export interface Gathered {
   readonly start?: number
 }
 
+/** A running total, and the record that made it. */
 export interface Total {
   readonly from: Origin
   readonly key: string
@@ -36,6 +38,7 @@ export interface Total {
   readonly sum: number
 }
 
+/** Reads a topic; each record knows where it came from. */
 export function source(
   env: StreamExecutionEnvironment,
   scenario: Scenario,
@@ -63,6 +66,7 @@ export function source(
     .uid(`read-${topic}`)
 }
 
+/** Writes a topic, as slowly as the scenario says. */
 export function sink<T extends { readonly key: string }>(
   stream: DataStream<T>,
   scenario: Scenario,
@@ -109,9 +113,11 @@ export function origins(outputs: Readonly<Record<string, readonly Event[]>>): Ma
   return new Map(Object.entries(outputs).map(([topic, made]) => [topic, made.map(({ from }) => from)]))
 }
 
+/** Values of an output. */
 export const values = (output: RecordsByTopic, topic: string): any[] =>
   (output.get(topic) ?? []).map(({ value }) => value)
 
+/** A record without a time of its own. */
 export function record(random: { integer(min: number, max: number): number }, { keys }: Scenario) {
   const key = `k${random.integer(1, keys)}`
   return { key, value: JSON.stringify({ key, amount: random.integer(0, 99) }) }
@@ -121,12 +127,15 @@ export function record(random: { integer(min: number, max: number): number }, { 
 const DISORDER_MS = 200
 /** Key of the record that raises the watermark of its partition above all windows. */
 export const END = 'end'
+/** By how much it is ahead. */
 export const END_MS = 1_000_000
 
+/** A record of the recent past. */
 export function timedRecord(random: SeededRandom, scenario: Scenario, now: number): PlainRecordInput {
   return { ...record(random, scenario), timestamp: now - random.integer(0, DISORDER_MS) }
 }
 
+/** Watermarks for such records: none is late. */
 export const outOfOrder = WatermarkStrategy.forBoundedOutOfOrderness<Event>(DISORDER_MS)
 
 /** In the order of the log, so that two lists of one content are one text. */

@@ -17,6 +17,7 @@ import type { TimeWindow } from '../../src/core/windows/time-window.ts'
 import { type ProcessWindowContext, ProcessWindowFunction } from '../../src/core/windows/window-function.ts'
 import type { SimulatedJob } from '../../src/testing/simulated-job.ts'
 import type { SeenRecord } from '../../src/testing/simulation-invariants.ts'
+import { asyncOrdered, asyncUnordered } from './async-jobs.ts'
 import {
   END,
   END_MS,
@@ -34,6 +35,7 @@ import {
   timedRecord,
   values,
 } from './job-ends.ts'
+import { intervalJoin, sessions, windowJoin } from './join-jobs.ts'
 import { describeFirst, difference, perKeyCounts } from './oracle.ts'
 
 /** Adds a record to the totals of its key. */
@@ -112,7 +114,7 @@ export const keyed: SimulatedJob = {
     sink(totals, scenario, 'keyed-out', world)
   },
   expected: (input) => origins({ 'keyed-out': events(input, 'keyed-in') }),
-  verify: (input, output, healed) => [
+  verify: (input, output, { healed }) => [
     ...describeFirst('keyed-out', events(input, 'keyed-in'), values(output, 'keyed-out')),
     ...perKeyCounts(
       'keyed-out',
@@ -166,7 +168,7 @@ export const connected: SimulatedJob = {
   },
   expected: (input) =>
     origins({ 'connected-out': [...events(input, 'connected-a'), ...events(input, 'connected-b')] }),
-  verify: (input, output, healed) => {
+  verify: (input, output, { healed }) => {
     const all = [...events(input, 'connected-a'), ...events(input, 'connected-b')]
     return [
       ...describeFirst('connected-out', all, values(output, 'connected-out')),
@@ -203,7 +205,7 @@ export const twoSinks: SimulatedJob = {
     const all = events(input, 'two-in')
     return origins({ 'two-plain': all.filter(isKept), 'two-totals': all })
   },
-  verify: (input, output, healed) => {
+  verify: (input, output, { healed }) => {
     const all = events(input, 'two-in')
     return [
       ...difference('two-plain', all.filter(isKept), values(output, 'two-plain')),

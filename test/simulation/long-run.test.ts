@@ -11,6 +11,7 @@ import { encodePlainBatch } from '../../src/testing/plain-batch.ts'
 import { SeededRandom } from '../../src/testing/seeded-random.ts'
 import { SimulatedKafka } from '../../src/testing/simulated-cluster.ts'
 import { SimulatedDisk } from '../../src/testing/simulated-disk.ts'
+import { SimulatedState } from '../../src/testing/simulated-state.ts'
 import { type JobDeclaration, SimulatedWorker } from '../../src/testing/simulated-worker.ts'
 import { SimulationTrace } from '../../src/testing/simulation-trace.ts'
 import { VirtualTime } from '../../src/testing/virtual-time.ts'
@@ -56,7 +57,18 @@ class LongRun {
   readonly kafka = new SimulatedKafka({ clock: this.time, timers: this.time, random: new SeededRandom(2) })
   readonly #trace = new SimulationTrace(this.time, (line) => this.#read(line))
   readonly #client = this.kafka.client('test')
-  readonly #disk = new SimulatedDisk(this.time)
+  readonly #state = new SimulatedState({
+    scenario: {
+      localRecovery: false,
+      incremental: false,
+      cacheBytes: 0,
+      latency: { minMs: 0, maxMs: 0 },
+      noise: 0,
+    },
+    time: this.time,
+    disk: new SimulatedDisk(this.time),
+    directory: undefined,
+  })
   #worker: SimulatedWorker | undefined
   #started = 0
   completed = 0
@@ -97,9 +109,11 @@ class LongRun {
       timers: this.time,
       random: new SeededRandom(this.#started),
       trace: this.#trace,
-      directory: undefined,
-      disk: this.#disk,
+      index: this.#started,
+      state: this.#state,
+      stateKind: 'heap',
       fresh: false,
+      restoreFrom: undefined,
       onTimer: () => undefined,
       onPoint: (_worker, point) => {
         if (point === 'after-commit-point') this.#crashIfProducerChanged()

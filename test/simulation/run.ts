@@ -41,6 +41,7 @@ class Tally {
   readonly #started = performance.now()
   readonly #ends = new Map<string, number>()
   readonly #faults = new Map<string, number>()
+  readonly #counts = new Map<string, number>()
   readonly failed: SeedReport[] = []
   runs = 0
   #steps = 0
@@ -55,6 +56,7 @@ class Tally {
     this.#ends.set(report.end, (this.#ends.get(report.end) ?? 0) + 1)
     for (const [kind, count] of report.faultKinds)
       this.#faults.set(kind, (this.#faults.get(kind) ?? 0) + count)
+    for (const [what, count] of report.counts) this.#counts.set(what, (this.#counts.get(what) ?? 0) + count)
     if (report.violations.length === 0) return
     this.failed.push(report)
     write(`\nseed ${report.seed} (${report.job}) FAILED after ${report.virtualMs} virtual ms:\n`)
@@ -77,6 +79,7 @@ class Tally {
       `${this.rate} seeds/s, ${((user + system) / 1_000 / Math.max(1, this.runs)).toFixed(1)} CPU ms a seed, ${this.#steps} steps, ${this.#checkpoints} checkpoints; ends: ${list(this.#ends)}\n`,
     )
     write(`faults: ${list(this.#faults) || 'none'}\n`)
+    write(`came up: ${list(this.#counts) || 'nothing special'}\n`)
     write(`${this.runs - this.failed.length} passed, ${this.failed.length} failed\n`)
     const outcome = outcomeOf(this.failed)
     const entry = { suite: 'simulation', where: `${this.runs} seeds`, records: this.#records, outcome }

@@ -108,7 +108,7 @@ describe('state.backend.redis.timeout', () => {
       const begun = performance.now()
       await expect(client.triggerCheckpoint()).rejects.toMatchObject({ code: 'MILLRACE_CHECKPOINT_FAILED' })
       expect(performance.now() - begun).toBeGreaterThan(timeoutMs * 0.9)
-      expect(performance.now() - begun).toBeLessThan(timeoutMs + 1_400)
+      expect(performance.now() - begun).toBeLessThan(timeoutMs + 5_000)
       server.signal('SIGCONT')
       expect(await client.getJobStatus()).toBe('RUNNING')
       expect(await client.triggerCheckpoint()).toBeGreaterThan(2)
