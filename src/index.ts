@@ -140,6 +140,8 @@ export {
   type AggregateFunction,
   type AggregatingState,
   AggregatingStateDescriptor,
+  type AsyncMapState,
+  AsyncMapStateDescriptor,
   type BroadcastState,
   type Key,
   type ListState,

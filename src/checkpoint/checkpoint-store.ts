@@ -46,6 +46,8 @@ export interface RecoveryFacts {
   readonly job: JobRecord | undefined
   /** Of the latest run, oldest first. */
   readonly completed: readonly CompletedCheckpoint[]
+  /** What is recorded of earlier runs: checkpoints that somebody wanted to retain. */
+  readonly ofEarlierRuns?: readonly CompletedCheckpoint[]
   /** Highest checkpoint of that run whose commits are durable; -1 = none. */
   readonly confirmed: number
   /** Transactions that an operator gave up with --accept-lost-transaction. */

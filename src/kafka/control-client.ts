@@ -21,7 +21,10 @@ const QUERY_MS = 10_000
 export interface CommandWait {
   /** Names the sender to whoever reads the job's log: user@host. */
   readonly by: string
-  /** How long the leader may take to say that it heard the command, in ms; a leader that died is replaced within a session time-out. */
+  /**
+   * How long nothing may be heard of the command, in ms: until the leader has it, and between its signs of life. A leader that died is replaced
+   * within a session time-out.
+   */
   readonly acceptWithinMs: number
   /** Told once when the leader has heard it. */
   readonly onAccepted?: () => void
@@ -68,6 +71,7 @@ export async function sendCommand(
     sentAt,
   )
   let accepted = false
+  let heardAt = sentAt
   let presenceAt = sentAt + PRESENCE_MS
   for (;;) {
     for (const { value } of await tail.next(POLL_MS)) {
@@ -76,6 +80,7 @@ export async function sendCommand(
       if (record.answer.type !== 'accepted') return record.answer
       if (!accepted) wait.onAccepted?.()
       accepted = true
+      heardAt = world.clock.now()
     }
     const now = world.clock.now()
     if (wait.interrupted?.() === true) {
@@ -85,8 +90,8 @@ export async function sendCommand(
     if (now < presenceAt) continue
     presenceAt = now + PRESENCE_MS
     const workers = await liveWorkers(cluster, jobName)
-    const waited = world.clock.now() - sentAt
-    if (workers > 0 && (accepted || waited < wait.acceptWithinMs)) {
+    const waited = world.clock.now() - heardAt
+    if (workers > 0 && waited < wait.acceptWithinMs) {
       if (!accepted) wait.onSilence?.(waited)
       continue
     }
@@ -98,6 +103,7 @@ export async function sendCommand(
     }
     await writeControlRecords(cluster, topic, [{ kind: 'withdrawn', id }], now)
     if (workers === 0) throw accepted ? diedMeanwhile(jobName, command) : noSuchJob(jobName)
+    if (accepted) throw lostWithLeader(jobName, command, waited)
     throw new MillraceError(
       'MILLRACE_COMMAND_UNANSWERED',
       `job '${jobName}' has ${workers} live worker${workers === 1 ? '' : 's'}, but none answered '${command.type}' within ${Math.round(waited / 1000)} s; the command was withdrawn`,
@@ -133,6 +139,14 @@ function diedMeanwhile(jobName: string, command: JobCommand): MillraceError {
   return new MillraceError(
     'MILLRACE_NO_SUCH_JOB',
     `the last worker of job '${jobName}' went away while it was doing '${command.type}'; what came of it is not known`,
+    { remedy: `Look at the job: millrace checkpoints list ${jobName}` },
+  )
+}
+
+function lostWithLeader(jobName: string, command: JobCommand, waitedMs: number): MillraceError {
+  return new MillraceError(
+    'MILLRACE_COMMAND_UNANSWERED',
+    `the worker of job '${jobName}' that was doing '${command.type}' has not been heard of for ${Math.round(waitedMs / 1000)} s; what came of it is not known`,
     { remedy: `Look at the job: millrace checkpoints list ${jobName}` },
   )
 }

@@ -6,12 +6,14 @@
  *      └───────────────────┴──close──▶ Closed
  *
  * A command is done once: its final answer is in the topic, and whoever serves passes over commands that have one. A leader that dies between
- * doing and answering makes its successor do it again, which every command allows.
+ * doing and answering makes its successor do it again, which every command allows. While one is being done it is *accepted* again and again:
+ * a sender that hears nothing knows that it was lost with the leader, whose successor may have started after it. A leader that loses the job
+ * answers nothing more: what it finds would contradict the one that goes on with it.
  */
 import { deadline } from '../core/deadline.ts'
 import type { CommandHandler, JobCommand, JobControl, JobEvent } from '../core/job-control.ts'
 import type { TimerHandle, World } from '../core/ports.ts'
-import { MillraceError } from '../errors.ts'
+import { isMillraceError, MillraceError } from '../errors.ts'
 import {
   type CommandAnswer,
   type ControlRecord,
@@ -33,6 +35,8 @@ const RETRY_MS = 1_000
 const PUBLISH_MS = 250
 /** Events kept while Kafka does not take them. */
 const MAX_EVENTS = 1_000
+/** While a command is being done its sender hears so, this often, in ms. */
+export const SIGN_OF_LIFE_MS = 5_000
 /** Commands and events are of interest for this long. */
 const RETENTION_MS = 7 * 24 * 3_600_000
 
@@ -44,14 +48,23 @@ export interface ControlTopicOptions {
   readonly replicationFactor: number
 }
 
+interface ReceivedCommand {
+  readonly command: JobCommand
+  readonly by: string
+}
+
 export class ControlTopic implements JobControl {
   readonly #options: ControlTopicOptions
   readonly #topic: string
   #tail: TopicTail | undefined
   /** Where the topic ended when it was read through for the first time; what is before it waits until then. */
   #caughtUp = false
-  readonly #pending = new Map<string, { readonly command: JobCommand; readonly by: string }>()
+  readonly #pending = new Map<string, ReceivedCommand>()
+  /** Commands that are being done. */
+  readonly #doing = new Map<string, ReceivedCommand>()
   readonly #busy = new Set<Promise<void>>()
+  /** Grows whenever this worker leaves commands to another one. */
+  #term = 0
   #handle: CommandHandler | undefined
   #loop: Promise<void> | undefined
   #closed = false
@@ -104,6 +117,11 @@ export class ControlTopic implements JobControl {
 
   pause(): void {
     this.#handle = undefined
+    this.#term++
+    // If this worker comes to lead again, only what nobody else has answered meanwhile is left to do.
+    this.#caughtUp = false
+    for (const [id, received] of this.#doing) this.#pending.set(id, received)
+    this.#doing.clear()
   }
 
   publish(event: JobEvent): void {
@@ -170,15 +188,17 @@ export class ControlTopic implements JobControl {
   #obey(): void {
     const handle = this.#handle
     if (handle === undefined) return
-    for (const [id, { command, by }] of this.#pending) {
+    for (const [id, received] of this.#pending) {
       this.#pending.delete(id)
-      const work = this.#do(id, command, by, handle).finally(() => this.#busy.delete(work))
+      this.#doing.set(id, received)
+      const work = this.#do(id, received, handle).finally(() => this.#busy.delete(work))
       this.#busy.add(work)
     }
   }
 
-  async #do(id: string, command: JobCommand, by: string, handle: CommandHandler): Promise<void> {
-    this.#answer(id, { type: 'accepted' })
+  async #do(id: string, { command, by }: ReceivedCommand, handle: CommandHandler): Promise<void> {
+    const term = this.#term
+    const stop = this.#acceptUntilStopped(id, term)
     let answer: CommandAnswer
     try {
       answer = { type: 'done', result: await handle(command) }
@@ -186,11 +206,32 @@ export class ControlTopic implements JobControl {
       if (Buffer.byteLength(value as string) > MAX_RECORD_BYTES)
         throw new MillraceError('MILLRACE_INTERNAL', `the answer to '${command.type}' is too long to be sent`)
     } catch (error) {
+      // The job is another worker's, whether this one was told so already or not.
+      if (isMillraceError(error) && error.code === 'MILLRACE_ATTEMPT_LOST') {
+        stop()
+        return
+      }
       answer = { type: 'refused', failure: commandFailure(error) }
     }
+    stop()
+    if (term !== this.#term) return
+    this.#doing.delete(id)
     this.#answer(id, answer)
     // Also for a sender that went away: it is in the events.
     if (command.type !== 'info') this.#tell(command, by, answer)
+  }
+
+  /** Says that the command is being done, again and again, until the answer is called. */
+  #acceptUntilStopped(id: string, term: number): () => void {
+    const { timers } = this.#options.world
+    let timer: TimerHandle | undefined
+    const accept = (): void => {
+      if (term !== this.#term) return
+      this.#answer(id, { type: 'accepted' })
+      timer = timers.schedule(SIGN_OF_LIFE_MS, accept, true)
+    }
+    accept()
+    return () => timer?.cancel()
   }
 
   #tell(command: JobCommand, by: string, answer: CommandAnswer): void {

@@ -387,12 +387,12 @@ function factsOf(entries: ReadonlyMap<string, string>, topic: string): RecoveryF
   }
   const attempt = parse<AttemptRecord>('attempt')
   const confirmedRecord = parse<{ run: string; n: number }>('confirmed')
-  const completed: CompletedCheckpoint[] = []
-  for (const [key, text] of entries) {
-    if (attempt === undefined || !key.startsWith(`completed/${attempt.run}/`)) continue
-    completed.push(decodeCheckpoint(text, `${topic} key ${key}`))
-  }
-  completed.sort((a, b) => a.n - b.n)
+  const recorded: CompletedCheckpoint[] = []
+  for (const [key, text] of entries)
+    if (attempt !== undefined && key.startsWith('completed/'))
+      recorded.push(decodeCheckpoint(text, `${topic} key ${key}`))
+  recorded.sort((a, b) => a.n - b.n)
+  const completed = recorded.filter(({ run }) => run === attempt?.run)
   let confirmed =
     confirmedRecord !== undefined && confirmedRecord.run === attempt?.run ? confirmedRecord.n : -1
   for (const checkpoint of completed) confirmed = Math.max(confirmed, checkpoint.confirmed)
@@ -400,6 +400,7 @@ function factsOf(entries: ReadonlyMap<string, string>, topic: string): RecoveryF
     attempt,
     job: parse<JobRecord>('job'),
     completed,
+    ofEarlierRuns: recorded.filter(({ run }) => run !== attempt?.run),
     confirmed,
     acceptedLost: [...entries.keys()]
       .filter((key) => key.startsWith('lost/'))

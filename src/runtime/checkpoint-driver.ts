@@ -197,7 +197,14 @@ export class CheckpointDriver {
       this.#options.onFailure(error)
       return
     }
-    for (const effect of effects) this.#obey(effect)
+    // What a leader that lost the job cannot do may still be done, by the next one.
+    const isLost = effects.some(({ type }) => type === 'EndAttempt')
+    for (const effect of effects)
+      if (isLost && effect.type === 'RequestFailed')
+        this.#settle(effect.id, (request) =>
+          request.reject(new MillraceError('MILLRACE_ATTEMPT_LOST', effect.reason)),
+        )
+      else this.#obey(effect)
   }
 
   #obey(effect: CoordinatorEffect): void {

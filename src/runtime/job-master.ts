@@ -384,7 +384,7 @@ export class JobMaster {
     const fail = (error: unknown): void => settle({ type: 'failed', error })
     const retained = plan.type === 'resume' ? facts.completed.filter((c) => c.run === plan.run) : [base]
     const outside = new OutsideRuns(storage.outside, plan.run, world.logger)
-    for (const checkpoint of facts.completed) outside.add(checkpoint)
+    for (const checkpoint of [...facts.completed, ...(facts.ofEarlierRuns ?? [])]) outside.add(checkpoint)
     let driver: CheckpointDriver
     const openEnds = new Set<string>()
     const attempt = new Attempt({

@@ -31,6 +31,7 @@ export class MemoryCheckpointStore implements CheckpointStore {
       attempt: this.#attempt,
       job: this.#job,
       completed: this.#completed.filter((c) => c.run === run).sort((a, b) => a.n - b.n),
+      ofEarlierRuns: this.#completed.filter((c) => c.run !== run),
       confirmed: run === undefined ? -1 : (this.#confirmed.get(run) ?? -1),
       acceptedLost: [],
     }

@@ -1,5 +1,6 @@
 /**
- * Keyed state that checkpoints name and do not hold (in Redis), run by run: which of it is still needed, and the removal of the rest.
+ * Keyed state that checkpoints name and do not hold (in Redis), run by run: which of it is still needed, and the removal of the rest
+ * (protocol §7.6).
  *
  *   needed = the run that is under way, and every run that a stored checkpoint names
  *

@@ -97,6 +97,7 @@ export async function discardEnded(
   if (status !== 'FINISHED' || run === undefined) return
   const outside = new OutsideRuns(storage.outside, run, logger)
   const shared = new SharedStateRegistry()
+  for (const checkpoint of facts.ofEarlierRuns ?? []) outside.add(checkpoint)
   for (const checkpoint of facts.completed) {
     outside.add(checkpoint)
     shared.add(checkpoint)

@@ -73,7 +73,10 @@ export class MapEntries {
     const record = this.#forChange(name)
     if (!existed && record.get(this.#state.number) === undefined) tables.entries++
     const stored = value === undefined ? STORED_UNDEFINED : value
-    record.set(this.#state.number, this.#state.ttl === undefined ? stored : new TtlCell(value, this.#store.now()))
+    record.set(
+      this.#state.number,
+      this.#state.ttl === undefined ? stored : new TtlCell(value, this.#store.now()),
+    )
     return !existed
   }
 
@@ -92,7 +95,10 @@ export class MapEntries {
   /** True if the entry is here and holds nothing, or what it holds has expired. */
   isGone(name: RecordName): boolean {
     const slot = this.#slot(name)
-    return slot === undefined || (this.#state.timed && isExpired(slot as TtlCell, this.#state.ttl, this.#store.now()))
+    return (
+      slot === undefined ||
+      (this.#state.timed && isExpired(slot as TtlCell, this.#state.ttl, this.#store.now()))
+    )
   }
 
   #slot(name: RecordName): unknown {

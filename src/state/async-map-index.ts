@@ -228,7 +228,7 @@ export class AsyncMapIndex {
         if (dropped > 0) continue
       }
       const from = this.#nameOf(record.key, splitFrom(header.buckets))
-      if (!this.#store.isHere(from)) return [from]
+      if (!this.#store.isHere(from)) return this.#nextSplits(record, header)
       this.#split(record, header, from)
     }
     while (header.isSparse) {
@@ -239,6 +239,14 @@ export class AsyncMapIndex {
       this.#merge(record, header, names[0]!, names[1]!)
     }
     return []
+  }
+
+  /** The buckets that will be split next and are not here, so that many new entries do not take a round trip for each split. */
+  #nextSplits({ key }: KeyRecord, { buckets, splitsDue }: MapHeader): readonly RecordName[] {
+    const next = Array.from({ length: Math.min(splitsDue, buckets, BUCKETS_PER_PAGE) }, (_, i) =>
+      this.#nameOf(key, splitFrom(buckets + i)),
+    )
+    return next.filter((name) => !this.#store.isHere(name))
   }
 
   #split(record: KeyRecord, header: MapHeader, from: RecordName): void {

@@ -36,6 +36,11 @@ export class MapHeader {
     return this.count > this.buckets * BUCKET_FULL
   }
 
+  /** Splits after which it is not full any more. */
+  get splitsDue(): number {
+    return Math.ceil(this.count / BUCKET_FULL) - this.buckets
+  }
+
   get isSparse(): boolean {
     return this.buckets > 1 && this.count < this.buckets * BUCKET_SPARSE
   }

@@ -11,7 +11,8 @@ import type { SeededRandom } from './seeded-random.ts'
 export type Rows = ReadonlyMap<string, ColdRecord>
 
 /** Tells keys apart. */
-export const placeOf = ({ keyGroup, key }: ColdKey): string => `${keyGroup}/${Buffer.from(key).toString('latin1')}`
+export const placeOf = ({ keyGroup, key }: ColdKey): string =>
+  `${keyGroup}/${Buffer.from(key).toString('latin1')}`
 
 /** What survives the process: what was sealed can be opened again. */
 export class SimulatedColdDisk {

@@ -10,7 +10,14 @@ import type { KeyGroupRange } from '../core/state.ts'
 import { MillraceError, StateLostError } from '../errors.ts'
 import type { OutsideState } from '../runtime/state-storage.ts'
 import type { SealedState } from '../state/cached-parts.ts'
-import type { ColdKey, ColdOrigin, ColdRecord, ColdStore, ColdTimers, OpenColdStore } from '../state/cold-store.ts'
+import type {
+  ColdKey,
+  ColdOrigin,
+  ColdRecord,
+  ColdStore,
+  ColdTimers,
+  OpenColdStore,
+} from '../state/cold-store.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import { copyOf, isNothing, placeOf, type Rows } from './simulated-cold-store.ts'
 
@@ -91,7 +98,10 @@ export class SimulatedOutsideState {
       name: 'the simulated store',
       runOf: ({ state }) => ((state as SealedState).sealed as Sealed).run,
       runs: () =>
-        travel(connection, () => new Set([...this.#groups.keys()].map((name) => name.slice(0, name.indexOf('/'))))),
+        travel(
+          connection,
+          () => new Set([...this.#groups.keys()].map((name) => name.slice(0, name.indexOf('/')))),
+        ),
       discard: (run) =>
         travel(connection, () => {
           for (const name of this.#groups.keys()) if (name.startsWith(`${run}/`)) this.#groups.delete(name)
@@ -268,7 +278,9 @@ class SimulatedOutsideStore implements ColdStore {
   async *scan(keyGroup: number, segment: number): AsyncIterable<readonly ColdRecord[]> {
     // Nothing of it at all is the rule, and is known here.
     if (this.#rows(keyGroup, segment).size === 0) return
-    yield await this.#travel(() => [...this.#rows(keyGroup, segment).values()].filter((row) => !isNothing(row)))
+    yield await this.#travel(() =>
+      [...this.#rows(keyGroup, segment).values()].filter((row) => !isNothing(row)),
+    )
   }
 
   async close(): Promise<void> {}

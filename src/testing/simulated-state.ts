@@ -141,7 +141,11 @@ export class SimulatedState {
         : undefined
   }
 
-  #storage({ kind, timers, random }: StateOfWorker, own: BlobStore, connection: OutsideConnection): StateStorage {
+  #storage(
+    { kind, timers, random }: StateOfWorker,
+    own: BlobStore,
+    connection: OutsideConnection,
+  ): StateStorage {
     const store = this.directory?.view(timers, random.fork('directory')) ?? own
     const plain = plainStorage(this.#disk.under(store, timers), STATE_CODEC)
     const { savepoints } = this

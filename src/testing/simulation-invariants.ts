@@ -222,7 +222,10 @@ export class SimulationInvariants {
     const { live, nodes } = this.#options.kafka.inside.topics
     // Without its leader a partition gets no marker.
     const held = live.size < nodes.length
-    const missing = this.#stored.step(now, held)
+    const missing = this.#stored.step(
+      now,
+      held || !this.isDecided([jobTopic(this.#options.jobName, 'checkpoints')]),
+    )
     if (missing !== undefined) this.#violate(missing)
     if (this.#uncovered.length === 0) return
     if (held) for (const late of this.#uncovered) late.until = now + MARKER_GRACE_MS
@@ -391,6 +394,7 @@ export class SimulationInvariants {
       if (run !== this.#run) this.#begin(run)
       if (this.#latest?.states.some(({ inFlight }) => inFlight !== undefined) === true)
         this.#count('restored records in flight')
+      if (this.#latest?.kind === 'savepoint') this.#stored.replacedOutside(run, this.#latest.n)
       // One take-over writes its attempt once for the run that it finishes and once for the one that it begins.
       const takeOver = `${incarnation} at ${startedAt}`
       if (attempt === this.#attempt && takeOver !== this.#attemptBy)
@@ -416,7 +420,9 @@ export class SimulationInvariants {
     const base = this.#bases.get(run)
     const before = { start: this.#start ?? new Map<string, bigint>(), end: this.#positions }
     if (this.#run !== undefined)
-      this.#earlier.push(base === undefined ? before : { start: base.positions, end: before.end, isRest: true })
+      this.#earlier.push(
+        base === undefined ? before : { start: base.positions, end: before.end, isRest: true },
+      )
     this.#run = run
     this.#latest = base?.checkpoint
     this.#positions = base?.positions ?? new Map()
@@ -446,7 +452,8 @@ export class SimulationInvariants {
     this.#stored.add(key, checkpoint)
     this.#note(checkpoint)
     if (this.#run !== undefined && this.#run !== checkpoint.run) {
-      if (checkpoint.n === 0) this.#bases.set(checkpoint.run, { checkpoint, positions: positionsOf(checkpoint) })
+      if (checkpoint.n === 0)
+        this.#bases.set(checkpoint.run, { checkpoint, positions: positionsOf(checkpoint) })
       else this.#violate(`checkpoint ${checkpoint.n} of an earlier run was completed`)
       return
     }

@@ -160,8 +160,6 @@ export class SimulationOperator {
 function isHonest(error: unknown): boolean {
   return (
     isMillraceError(error) &&
-    (error.retriable ||
-      error.code === 'MILLRACE_NO_SUCH_JOB' ||
-      error.code === 'MILLRACE_COMMAND_UNANSWERED')
+    (error.retriable || error.code === 'MILLRACE_NO_SUCH_JOB' || error.code === 'MILLRACE_COMMAND_UNANSWERED')
   )
 }

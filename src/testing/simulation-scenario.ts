@@ -101,6 +101,8 @@ export function mayLoseTransactions(scenario: Scenario): boolean {
   return scenario.transactionTimeoutMs !== undefined
 }
 
+const SLOW_TIMEOUT_MS = 20_000
+
 /** Draws the circumstances of a run. `small`: little input and few faults, for many seeds a second. */
 export function drawScenario(
   random: SeededRandom,
@@ -110,7 +112,7 @@ export function drawScenario(
   // Long enough for a worker that stood still to wake up while the job goes on.
   const long = random.chance(small ? 0.06 : 0.15)
   const intervalMs = long ? random.pick([500, 1_000, 2_000]) : random.pick([50, 100, 200, 500])
-  const timeoutMs = random.pick([500, 1_000, 3_000])
+  const shortTimeoutMs = random.pick([500, 1_000, 3_000])
   const rescale = random.chance(0.25)
   const parallelism = Array.from({ length: rescale ? 4 : 1 }, () =>
     random.integer(1, random.pick(small ? [1, 1, 2, 2, 3, 5] : [1, 2, 3, 5])),
@@ -125,6 +127,8 @@ export function drawScenario(
   // Records that a barrier overtook are covered by a checkpoint and not part of its output: no prefix of the output is one of the input.
   const state = drawState(random.fork('state'), rarer.mode === 'EXACTLY_ONCE' && rarer.ending === 'stop')
   const overtakes = state.unalignedAfterMs !== undefined
+  // A vector of records that take their time must be able to end before its checkpoint is given up.
+  const timeoutMs = state.slowMs > 0 ? SLOW_TIMEOUT_MS : shortTimeoutMs
   return {
     bounded,
     brokers: random.pick([1, 3]),
@@ -201,7 +205,8 @@ function drawCommands(
     return { commands, ending, drain }
   const endings: Ending[] = ['stop-with-savepoint', 'back-to-latest']
   // What is cut off in the middle of a window is no prefix of the output.
-  if (!waitsForTime) endings.push('back-to-savepoint', 'back-to-savepoint', 'back-to-oldest', 'command-cancel')
+  if (!waitsForTime)
+    endings.push('back-to-savepoint', 'back-to-savepoint', 'back-to-oldest', 'command-cancel')
   return { commands, ending: random.pick(endings), drain }
 }
 

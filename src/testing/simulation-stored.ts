@@ -18,6 +18,8 @@ export class StoredCheckpoints {
   readonly #graceMs: number
   readonly #checkpoints = new Map<string, CompletedCheckpoint>()
   readonly #chunks = new Set<string>()
+  /** Checkpoints whose state outside may be gone. */
+  readonly #replaced = new Set<string>()
   /** What is missing, and until when it may be. */
   #missing = new Map<string, number>()
   #asked = true
@@ -44,6 +46,15 @@ export class StoredCheckpoints {
     else if (this.#chunks.delete(key)) this.#asked = true
   }
 
+  /**
+   * A run goes on from one of its savepoints, whose state becomes what lies outside: a store outside holds one history of a run, so older
+   * checkpoints lose theirs. Snapshots of their own they must keep.
+   */
+  replacedOutside(run: string, by: number): void {
+    for (const [key, checkpoint] of this.#checkpoints)
+      if (checkpoint.run === run && checkpoint.n < by) this.#replaced.add(key)
+  }
+
   /** Something outside of the topic went. */
   removed(): void {
     this.#asked = true
@@ -56,7 +67,7 @@ export class StoredCheckpoints {
       .sort((a, b) => a.n - b.n)
   }
 
-  /** What has been missing for longer than it may. `held`: markers cannot come now. */
+  /** What has been missing for longer than it may. `held`: a marker is under way, or cannot come now. */
   step(now: number, held: boolean): string | undefined {
     if (!this.#asked && this.#missing.size === 0) return undefined
     if (this.#asked) this.#ask(now)
@@ -70,8 +81,8 @@ export class StoredCheckpoints {
   #ask(now: number): void {
     this.#asked = false
     const missing = new Map<string, number>()
-    for (const checkpoint of this.#checkpoints.values()) {
-      const what = this.#missingOf(checkpoint)
+    for (const [key, checkpoint] of this.#checkpoints) {
+      const what = this.#missingOf(checkpoint, this.#replaced.has(key))
       if (what === undefined) continue
       const problem = `checkpoint ${checkpoint.n} of run ${checkpoint.run} names ${what}, which is gone`
       missing.set(problem, this.#missing.get(problem) ?? now + this.#graceMs)
@@ -79,11 +90,12 @@ export class StoredCheckpoints {
     this.#missing = missing
   }
 
-  #missingOf(checkpoint: CompletedCheckpoint): string | undefined {
+  #missingOf(checkpoint: CompletedCheckpoint, isReplaced: boolean): string | undefined {
     for (const handle of handlesOf(checkpoint)) {
       const what = this.#missingBlob(handle)
       if (what !== undefined) return what
     }
+    if (isReplaced) return undefined
     for (const { keyed } of checkpoint.states) {
       const why = keyed?.kind === 'external' ? this.#state.outside.unreadable(keyed) : undefined
       if (why !== undefined) return `state outside (${why})`

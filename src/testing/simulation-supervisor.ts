@@ -222,7 +222,7 @@ export class SimulationSupervisor {
       'execution.checkpointing.interval': intervalMs,
       'execution.checkpointing.timeout': timeoutMs,
       'execution.checkpointing.min-pause': minPauseMs,
-      'execution.checkpointing.max-concurrent-checkpoints': 
+      'execution.checkpointing.max-concurrent-checkpoints':
         minPauseMs > 0 || unalignedAfterMs !== undefined ? 1 : maxConcurrent,
       'execution.checkpointing.tolerable-failed-checkpoints': tolerableFailures,
       'state.checkpoints.num-retained': retained,
@@ -278,7 +278,11 @@ export class SimulationSupervisor {
       for (const other of this.#workers) other.kill()
       return
     }
-    if (isMillraceError(error) && hasCode(error, 'MILLRACE_CHECKPOINT_MISSING') && this.#newRun !== undefined) {
+    if (
+      isMillraceError(error) &&
+      hasCode(error, 'MILLRACE_CHECKPOINT_MISSING') &&
+      this.#newRun !== undefined
+    ) {
       // What somebody chose was forgotten by a commit point that was on its way.
       this.#newRun = { type: 'checkpoint', n: 'latest' }
       this.#replaceLater(worker)

@@ -14,6 +14,7 @@ import {
   ValueStateDescriptor,
 } from '../core/state.ts'
 import { isMillraceError } from '../errors.ts'
+import { asyncMapContract } from './async-map-contract.ts'
 import { openEmpty, restoreImages } from './backend-images.ts'
 import {
   type ContractBackendOptions,
@@ -331,6 +332,8 @@ export function stateBackendContract(
       if (countsEntries) expect(restored.entries).toBe(0)
       for (const each of [backend, restored]) await each.close()
     })
+
+    asyncMapContract({ test, expect }, makeBackend, keysOf)
 
     for (let seed = firstSeed; seed < firstSeed + seeds; seed++)
       test(`is the model after any operations, freezes and restores (seed ${seed})`, () =>

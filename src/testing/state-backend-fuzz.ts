@@ -16,7 +16,13 @@ import type {
 import { MemoryBlobStore } from '../state/memory-blob-store.ts'
 import { openEmpty, restoreImages } from './backend-images.ts'
 import { SeededRandom } from './seeded-random.ts'
-import { allOf, contractDescriptors, dumpBackend, StateBackendModel, type Total } from './state-backend-model.ts'
+import {
+  allOf,
+  contractDescriptors,
+  dumpBackend,
+  StateBackendModel,
+  type Total,
+} from './state-backend-model.ts'
 
 /** What a backend is made with. */
 export interface ContractBackendOptions {

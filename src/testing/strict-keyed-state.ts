@@ -144,7 +144,8 @@ export class StrictKeyedState implements KeyedStateBackend {
         const value = await inner.get(key)
         return value === undefined ? undefined : handOut(value)
       },
-      getAll: async (keys) => new Map(Array.from(await inner.getAll(keys), ([key, value]) => [key, handOut(value)])),
+      getAll: async (keys) =>
+        new Map(Array.from(await inner.getAll(keys), ([key, value]) => [key, handOut(value)])),
       put: (key, value) => inner.put(key, this.takeIn(name, value)),
       remove: (key) => inner.remove(this.takeIn(name, key)),
       contains: (key) => inner.contains(key),

@@ -12,7 +12,7 @@ import { ensureInput } from './generate.ts'
 import { PeerProcesses } from './peer-process.ts'
 import { cpuSeconds, machineCpuSeconds } from './process-stats.ts'
 import { decodeFetch } from './record-batch-minimal.ts'
-import { OutputCheck } from './verify.ts'
+import { OutputCheck, type RunCheck } from './verify.ts'
 
 const TICK_MS = 20
 const QUIET_MS = 2_000
@@ -32,6 +32,10 @@ export interface MeasureOptions {
   /** A crash test: kill -9 this long after the first record, and start again with the same settings. */
   readonly killAfterMs?: number
   readonly env?: Readonly<Record<string, string>>
+  /** Another input than the orders, and what its output must be. */
+  readonly custom?: { readonly input: string; readonly check: RunCheck }
+  /** Called with the folder of logs and state when the run is over. */
+  readonly onEnd?: (workDir: string) => Promise<void>
   /** Keep logs and state, and say where. */
   readonly keep?: boolean
 }
@@ -70,8 +74,8 @@ interface Tick {
 export async function measure(options: MeasureOptions): Promise<Measurement> {
   const { bootstrap, job, records } = options
   const graceMs = options.graceMs ?? Math.floor(records * 0.9)
-  const input = await ensureInput(bootstrap, records)
-  const check = new OutputCheck(job, records, graceMs)
+  const input = options.custom?.input ?? (await ensureInput(bootstrap, records))
+  const check = options.custom?.check ?? new OutputCheck(job, records, graceMs)
   const run = `${options.peer}-${job}-${Date.now().toString(36)}`
   const output = `out-${run}`
   const appId = `app-${run}`
@@ -100,6 +104,7 @@ export async function measure(options: MeasureOptions): Promise<Measurement> {
     await peer.stop()
     await cleanUp(connection, appId, output)
     await connection.close()
+    await options.onEnd?.(workDir)
     if (options.keep) console.error(`logs and state: ${workDir}`)
     else await rm(workDir, { recursive: true, force: true })
   }
@@ -110,7 +115,7 @@ export async function measure(options: MeasureOptions): Promise<Measurement> {
 class OutputWatch {
   readonly #connection: BrokerConnection
   readonly #topic: string
-  readonly #check: OutputCheck
+  readonly #check: RunCheck
   readonly #peer: PeerProcesses
   readonly #ticks: Tick[] = []
   readonly #positions = new Map(PARTITION_NUMBERS.map((partition) => [partition, 0]))
@@ -119,7 +124,7 @@ class OutputWatch {
   readonly #notes: string[] = []
   #launched = 0
 
-  constructor(connection: BrokerConnection, topic: string, check: OutputCheck, peer: PeerProcesses) {
+  constructor(connection: BrokerConnection, topic: string, check: RunCheck, peer: PeerProcesses) {
     this.#connection = connection
     this.#topic = topic
     this.#check = check

@@ -8,8 +8,22 @@ interface WindowTotal {
   sum: number
 }
 
+/** What compares a run's output with what it must be. */
+export interface RunCheck {
+  /** Records that must come. */
+  readonly expected: number
+  /** Records that came. */
+  readonly seen: number
+  /** What is wrong; the first few. */
+  readonly complaints: readonly string[]
+  /** Takes the value of the next output record. */
+  record(text: string): void
+  /** True if all came, once, and right. Call it after the last record. */
+  finish(): boolean
+}
+
 /** Takes the output records in the order of their partitions' logs. */
-export class OutputCheck {
+export class OutputCheck implements RunCheck {
   /** Records that must come. */
   readonly expected: number
   /** Records that came, extra windows left out. */

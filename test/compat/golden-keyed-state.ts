@@ -1,6 +1,7 @@
 import type { Serde } from '../../src/core/connector.ts'
 import {
   AggregatingStateDescriptor,
+  AsyncMapStateDescriptor,
   ListStateDescriptor,
   MapStateDescriptor,
   ReducingStateDescriptor,
@@ -29,6 +30,14 @@ export const goldenStates = () => ({
   }),
   expiring: new ValueStateDescriptor<string>('expiring').enableTimeToLive(StateTtlConfig.of(1_000)),
   coded: new ValueStateDescriptor<string>('coded', upperCase),
+})
+
+/** The async maps of the golden operator, which only images of format 2 hold. */
+export const goldenAsyncMaps = () => ({
+  plain: new AsyncMapStateDescriptor<string | number, unknown>('plain'),
+  expiring: new AsyncMapStateDescriptor<string, string>('expiring-map', upperCase).enableTimeToLive(
+    StateTtlConfig.of(1_000),
+  ),
 })
 
 /** An empty backend of the golden operator; time stands at 5,000. */
@@ -62,5 +71,19 @@ export function goldenBackend(): HeapKeyedStateBackend {
   backend.getState(states.value).update('composite')
   backend.timers().registerProcessingTimeTimer('', 6_000)
   backend.timers().registerEventTimeTimer('w', 65_000)
+  return backend
+}
+
+/** A backend with the state that test/compat/state/key-group-images-2.json holds: that of format 1, and async maps. */
+export function goldenBackendWithAsyncMaps(): HeapKeyedStateBackend {
+  const backend = goldenBackend()
+  const maps = goldenAsyncMaps()
+  backend.setCurrentKey('u1')
+  for (let i = 0; i < 70; i++) backend.getAsyncMapState(maps.plain).put(i, `item ${i}`)
+  backend.getAsyncMapState(maps.plain).put('none', undefined)
+  backend.setCurrentKey(['eu', 7n])
+  backend.getAsyncMapState(maps.plain).put('a', { n: 1 })
+  backend.getAsyncMapState(maps.expiring).put('b', 'LOUD')
+  backend.settle()
   return backend
 }

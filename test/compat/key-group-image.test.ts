@@ -1,25 +1,37 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from '@jest/globals'
-import { emptyGoldenBackend, goldenBackend, goldenStates } from './golden-keyed-state.ts'
+import type { HeapKeyedStateBackend } from '../../src/state/heap-backend.ts'
+import { allOf } from '../../src/testing/state-backend-model.ts'
+import {
+  emptyGoldenBackend,
+  goldenAsyncMaps,
+  goldenBackend,
+  goldenBackendWithAsyncMaps,
+  goldenStates,
+} from './golden-keyed-state.ts'
 
-const golden: { keyGroup: number; bytes: string }[] = JSON.parse(
-  readFileSync(new URL('state/key-group-images-1.json', import.meta.url), 'utf8'),
-)
-const images = golden.map(({ keyGroup, bytes }) => ({
-  keyGroup,
-  bytes: new Uint8Array(Buffer.from(bytes, 'base64')),
-}))
+type Golden = { keyGroup: number; bytes: string }[]
+
+function goldenOf(format: number): Golden {
+  return JSON.parse(
+    readFileSync(new URL(`state/key-group-images-${format}.json`, import.meta.url), 'utf8'),
+  ) as Golden
+}
+
+const imagesOf = (golden: Golden) =>
+  golden.map(({ keyGroup, bytes }) => ({ keyGroup, bytes: new Uint8Array(Buffer.from(bytes, 'base64')) }))
+
+async function written(backend: HeapKeyedStateBackend): Promise<Golden> {
+  const images = await backend.freeze(1).materialize(() => Promise.resolve())
+  return images.map(({ keyGroup, bytes }) => ({ keyGroup, bytes: Buffer.from(bytes).toString('base64') }))
+}
+
+const golden = goldenOf(1)
+const images = imagesOf(golden)
 
 describe('images of key groups, format 1', () => {
   test('are written as in the golden file', async () => {
-    const written = await goldenBackend()
-      .freeze(1)
-      .materialize(() => Promise.resolve())
-    const asText = written.map(({ keyGroup, bytes }) => ({
-      keyGroup,
-      bytes: Buffer.from(bytes).toString('base64'),
-    }))
-    expect(asText).toEqual(golden)
+    expect(await written(goldenBackend())).toEqual(golden)
   })
 
   test('restore to the state they were made of', () => {
@@ -48,5 +60,30 @@ describe('images of key groups, format 1', () => {
       { key: ['eu', 7n], namespace: 'w', time: 65_000 },
       { key: 'u1', namespace: 60_000, time: 70_000 },
     ])
+  })
+})
+
+describe('images of key groups, format 2', () => {
+  test('are written as in the golden file by an operator with async maps', async () => {
+    expect(await written(goldenBackendWithAsyncMaps())).toEqual(goldenOf(2))
+  })
+
+  test('restore to the state they were made of', async () => {
+    const backend = emptyGoldenBackend()
+    backend.restore(imagesOf(goldenOf(2)))
+    const maps = goldenAsyncMaps()
+    const plain = backend.getAsyncMapState(maps.plain)
+    backend.setCurrentKey('u1')
+    expect(await plain.get(69)).toBe('item 69')
+    expect(await plain.contains('none')).toBe(true)
+    expect(new Set(await allOf(plain.keys()))).toEqual(
+      new Set<unknown>(['none', ...Array.from({ length: 70 }, (_, i) => i)]),
+    )
+    backend.setCurrentKey(['eu', 7n])
+    expect(await allOf(plain.entries())).toEqual([['a', { n: 1 }]])
+    expect(await allOf(backend.getAsyncMapState(maps.expiring).entries())).toEqual([['b', 'LOUD']])
+    expect(backend.getState(goldenStates().value).value()).toBe('composite')
+    backend.setCurrentKey('u1')
+    expect(backend.getState(goldenStates().coded).value()).toBe('LOUD')
   })
 })

@@ -135,8 +135,8 @@ describe('the contract itself', () => {
       }
     }
     const { durableAs, ...rest } = modes['a cache that is large enough']!
-    const run = fuzzStateBackend(over({ durableAs, ...rest }, HandsOutFrozenRecords), 1, 250)
-    await expect(run).rejects.toThrow(/Seed 1, .*image and state at the freeze/)
+    const run = fuzzStateBackend(over({ durableAs, ...rest }, HandsOutFrozenRecords), 2, 250)
+    await expect(run).rejects.toThrow(/Seed 2, .*image and state at the freeze/)
   })
 
   test('state that was not loaded is refused, naming the operator', async () => {

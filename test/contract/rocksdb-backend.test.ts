@@ -4,11 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, jest, test } from '@jest/globals'
 import type { IncrementalHandle, KeyedStateHandle } from '../../src/checkpoint/checkpoint-storage.ts'
-import { ValueStateDescriptor } from '../../src/core/state.ts'
+import { type Key, type KeyedStateBackend, ValueStateDescriptor } from '../../src/core/state.ts'
 import { CachedKeyedStateBackend } from '../../src/state/cached-backend.ts'
 import { HeapKeyedStateBackend } from '../../src/state/heap-backend.ts'
 import { MemoryBlobStore } from '../../src/state/memory-blob-store.ts'
 import { rocksdbState } from '../../src/state/rocksdb-state.ts'
+import { asyncMapContract } from '../../src/testing/async-map-contract.ts'
 import { restoreImages } from '../../src/testing/backend-images.ts'
 import { type LogLine, recordingLogger } from '../../src/testing/recorded-log.ts'
 import { type ContractBackendOptions, fuzzStateBackend } from '../../src/testing/state-backend-fuzz.ts'
@@ -60,6 +61,29 @@ const lifeOf = (job: string, localRecovery: boolean, incremental = true): Life =
   localRecovery,
   incremental,
   lines: [],
+})
+
+/** The keys of all state, what lies on the disk included. */
+async function keysOf(backend: KeyedStateBackend, stateName: string): Promise<Key[]> {
+  const frozen = backend.freeze(1_000)
+  const whole = new HeapKeyedStateBackend({
+    range: { start: 0, end: 127 },
+    maxParallelism: 128,
+    operatorName: 'count',
+    clock: { now: () => 0 },
+  })
+  whole.restore(await frozen.materialize(() => Promise.resolve()))
+  frozen.release()
+  return [...whole.keys(stateName)]
+}
+
+describe('on RocksDB', () => {
+  let jobs = 0
+  asyncMapContract(
+    { test, expect },
+    (options) => backendOf(lifeOf(`async-${++jobs}`, false), options),
+    keysOf,
+  )
 })
 
 const KEYS = Array.from({ length: 40 }, (_, i) => `user-${i}`)

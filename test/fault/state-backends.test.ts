@@ -103,9 +103,9 @@ function expectExact({ etl, totals, open: left }: OrderOutcome): void {
   expect({ etl, totals, left }).toEqual({ etl: [], totals: [], left: [] })
 }
 
-/** Starts the stopped job once more and cancels it, while no checkpoint is under way. */
+/** Starts the stopped job once more and cancels it. */
 async function cancel(orders: OrderRun): Promise<void> {
-  const worker = orders.start({ INTERVAL: '3600000' })
+  const worker = orders.start()
   await worker.said(/resumes from checkpoint/, 60_000)
   const { brokers, job } = orders.scene
   const cancelled = await millrace(brokers, 'cancel', job)

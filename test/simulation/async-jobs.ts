@@ -1,6 +1,7 @@
 /** Simulated jobs that ask something outside for each record: it takes its time, refuses now and then, and is asked again. */
-import type { Origin, SeenRecord } from '../../src/testing/simulation-invariants.ts'
+
 import type { RecordsByTopic, SimulatedJob } from '../../src/testing/simulated-job.ts'
+import type { Origin, SeenRecord } from '../../src/testing/simulation-invariants.ts'
 import type { Scenario } from '../../src/testing/simulation-scenario.ts'
 import { type Event, events, origins, record, sink, source, values } from './job-ends.ts'
 import { difference } from './oracle.ts'
@@ -69,7 +70,9 @@ function disorder(output: RecordsByTopic, topic: string, { parallelism }: Scenar
     const line = `${from.partition}/${key}`
     const before = last.get(line) ?? -1
     if (from.offset <= before)
-      return [`${topic}: key ${key}: offset ${from.offset} of partition ${from.partition} comes after ${before}`]
+      return [
+        `${topic}: key ${key}: offset ${from.offset} of partition ${from.partition} comes after ${before}`,
+      ]
     last.set(line, from.offset)
   }
   return []

@@ -146,4 +146,3 @@ export function sorted(from: readonly Origin[]): Origin[] {
 }
 
 export const isNoEnd = ({ key }: Event): boolean => key !== END
-

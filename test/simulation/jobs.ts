@@ -86,7 +86,12 @@ export const etl: SimulatedJob = {
   record,
   declare: (scenario) => (env, world) => {
     const kept = source(env, scenario, 'etl', 'etl-in').filter(isKept).uid('keep')
-    sink(kept.map((event) => ({ ...event, cents: event.amount * 100 })).uid('cents'), scenario, 'etl-out', world)
+    sink(
+      kept.map((event) => ({ ...event, cents: event.amount * 100 })).uid('cents'),
+      scenario,
+      'etl-out',
+      world,
+    )
   },
   expected: (input) => origins({ 'etl-out': events(input, 'etl-in').filter(isKept) }),
   verify: (input, output) =>
@@ -142,7 +147,8 @@ export const union: SimulatedJob = {
         .map((event) => ({ ...event, both: true }))
         .uid('both'),
       scenario,
-      'union-out', world,
+      'union-out',
+      world,
     )
   },
   expected: (input) => origins({ 'union-out': [...events(input, 'union-a'), ...events(input, 'union-b')] }),
@@ -198,7 +204,8 @@ export const twoSinks: SimulatedJob = {
         .process(new Totals())
         .uid('totals'),
       scenario,
-      'two-totals', world,
+      'two-totals',
+      world,
     )
   },
   expected: (input) => {

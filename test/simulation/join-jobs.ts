@@ -141,8 +141,12 @@ export const windowJoin: SimulatedJob = {
   record: timedRecord,
   closing,
   declare: (scenario) => (env, world) => {
-    const a = source(env, scenario, 'window-join', 'window-join-a', outOfOrder).filter(isNoEnd).uid('no-end-a')
-    const b = source(env, scenario, 'window-join', 'window-join-b', outOfOrder).filter(isNoEnd).uid('no-end-b')
+    const a = source(env, scenario, 'window-join', 'window-join-a', outOfOrder)
+      .filter(isNoEnd)
+      .uid('no-end-a')
+    const b = source(env, scenario, 'window-join', 'window-join-b', outOfOrder)
+      .filter(isNoEnd)
+      .uid('no-end-b')
     const joined = a
       .join(b)
       .where(({ key }) => key)

@@ -18,6 +18,7 @@ import { Simulation } from '../../src/testing/simulation.ts'
 import { CHECKPOINT_MUTANTS } from './checkpoint-mutants.ts'
 import type { Mutant, Scene } from './mutant.ts'
 import { jobNamed, simulateSeed } from './simulate-seed.ts'
+import { STATE_MUTANTS } from './state-mutants.ts'
 import { TAKE_OVER_MUTANTS } from './take-over-mutants.ts'
 import { TRANSACTION_MUTANTS } from './transaction-mutants.ts'
 
@@ -26,6 +27,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...CHECKPOINT_MUTANTS,
   ...TRANSACTION_MUTANTS,
   ...TAKE_OVER_MUTANTS,
+  ...STATE_MUTANTS,
 ]
 
 /** Where to look for a mutant. */

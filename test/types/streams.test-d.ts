@@ -1,6 +1,8 @@
 /** Types of whole chains, without annotations. Checked by tsc; nothing here runs. */
 import {
   type AllWindowedStream,
+  type AsyncMapState,
+  AsyncMapStateDescriptor,
   type BroadcastState,
   type BroadcastStream,
   bytes,
@@ -351,6 +353,28 @@ orders.connect(payments).keyBy(
 byUser.connect(payments.keyBy((payment) => payment.paid)).process(new Match())
 
 // Broadcast state.
+/** An async map: reads are promises of what the descriptor says. */
+class Stocked extends KeyedProcessFunction<string, Order, never> {
+  private stock!: AsyncMapState<string, { amount: number }>
+  override open(ctx: RuntimeContext) {
+    this.stock = ctx.getAsyncMapState(new AsyncMapStateDescriptor<string, { amount: number }>('stock'))
+    // @ts-expect-error a map state's descriptor declares no async map
+    ctx.getAsyncMapState(new MapStateDescriptor<string, number>('stock'))
+  }
+  override async processElement(order: Order) {
+    expectType<{ amount: number } | undefined>()(await this.stock.get(order.user))
+    expectType<Map<string, { amount: number }>>()(await this.stock.getAll([order.user]))
+    for await (const [item, { amount }] of this.stock.entries()) {
+      expectType<string>()(item)
+      expectType<number>()(amount)
+    }
+    // @ts-expect-error entries have the descriptor's keys
+    this.stock.put(1, { amount: 1 })
+    expectType<void>()(this.stock.remove(order.user))
+  }
+}
+orders.keyBy((order) => order.user).process(new Stocked())
+
 const rules = new MapStateDescriptor<string, number>('rules')
 declare const ruleStream: DataStream<{ name: string; limit: number }>
 class ApplyRules extends KeyedBroadcastProcessFunction<

@@ -58,7 +58,8 @@ export class InvocationGuard {
       `A function of operator '${this.operatorName}' returned before a promise of its async map state settled`,
       {
         details: { operator: this.operatorName },
-        remedy: 'Await every promise and finish every loop over the map, and return a promise that waits for them.',
+        remedy:
+          'Await every promise and finish every loop over the map, and return a promise that waits for them.',
       },
     )
   }

@@ -149,6 +149,54 @@ describe('a command', () => {
     expect(await scene.run(outcome)).toEqual({ type: 'done', result: { by: 'b' } })
   })
 
+  test('whose leader dies over it, with a successor that came after it, is said to be lost', async () => {
+    const first = await worker('a')
+    lead(first, never)
+    const outcome = caught(send(CHECKPOINT, { acceptWithinMs: 15_000 }))
+    await scene.time.advance(1_000)
+    const second = await worker('b')
+    first.control.pause()
+    lead(second, async () => ({}))
+    expect(await scene.run(outcome)).toMatchObject({
+      code: 'MILLRACE_COMMAND_UNANSWERED',
+      message: expect.stringContaining('what came of it is not known'),
+    })
+    expect(second.obeyed).toEqual([])
+  })
+
+  test('that takes long is not given up: the leader says again and again that it does it', async () => {
+    const leader = await worker('a')
+    lead(leader, () => scene.world.timers.sleep(120_000).then(() => ({ checkpoint: 7 })))
+    expect(await scene.run(send(CHECKPOINT, { acceptWithinMs: 15_000 }))).toMatchObject({ type: 'done' })
+  })
+
+  test('is not answered by a leader that has lost the job meanwhile', async () => {
+    const [first, second] = [await worker('a'), await worker('b')]
+    const refused = Promise.withResolvers<Record<string, unknown>>()
+    lead(first, () => refused.promise)
+    const outcome = send()
+    await scene.time.advance(1_000)
+    first.control.pause()
+    refused.reject(new Error('the job is FINISHED'))
+    await scene.time.advance(1_000)
+    lead(second, async () => ({ by: 'b' }))
+    expect(await scene.run(outcome)).toEqual({ type: 'done', result: { by: 'b' } })
+  })
+
+  test('that a leader lost is done by it when it leads again, unless somebody has answered it', async () => {
+    const [first, second] = [await worker('a'), await worker('b')]
+    lead(first, never)
+    const outcome = send()
+    await scene.time.advance(1_000)
+    first.control.pause()
+    lead(second, async () => ({ by: 'b' }))
+    expect(await scene.run(outcome)).toEqual({ type: 'done', result: { by: 'b' } })
+    lead(first, async () => ({ by: 'a' }))
+    const later = send({ type: 'info' })
+    expect(await scene.run(later)).toMatchObject({ type: 'done' })
+    expect(first.obeyed.filter(({ type }) => type === 'checkpoint')).toHaveLength(1)
+  })
+
   test('from before a worker joined is not its to do', async () => {
     await worker('a')
     const outcome = caught(send(CHECKPOINT, { acceptWithinMs: 600_000 }))

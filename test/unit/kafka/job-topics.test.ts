@@ -129,6 +129,7 @@ describe('facts', () => {
       attempt: undefined,
       job: undefined,
       completed: [],
+      ofEarlierRuns: [],
       confirmed: -1,
       acceptedLost: [],
     })
@@ -145,6 +146,7 @@ describe('facts', () => {
       attempt: attempt(1),
       job: { run: 'r1', status: 'FAILED', at: 7, reason: 'x' },
       completed: [checkpoint(0), checkpoint(9), checkpoint(10)],
+      ofEarlierRuns: [],
       confirmed: 9,
       acceptedLost: ['t:1:2', 't:1:3'],
     })
@@ -170,12 +172,17 @@ describe('facts', () => {
     expect(await facts()).toMatchObject({ attempt: { attempt: 2 }, job: undefined })
   })
 
-  test('of an earlier run do not count for the present one', async () => {
+  test('of an earlier run do not count for the present one, but are known while they are recorded', async () => {
     const store = await leading()
     await scene.run(store.commitPoint(checkpoint(8, { confirmed: 7 }), []))
     await scene.run(store.writeConfirmed('r1', 8))
     await scene.run(store.startAttempt(attempt(2, 'r2')))
-    expect(await facts()).toMatchObject({ completed: [], confirmed: -1, attempt: { run: 'r2' } })
+    expect(await facts()).toMatchObject({
+      completed: [],
+      ofEarlierRuns: [{ run: 'r1', n: 8 }],
+      confirmed: -1,
+      attempt: { run: 'r2' },
+    })
   })
 
   test('snapshots of the latest checkpoint can be read after a take-over', async () => {

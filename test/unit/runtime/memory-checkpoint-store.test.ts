@@ -38,6 +38,7 @@ describe('the checkpoint store on the heap', () => {
       attempt: undefined,
       job: undefined,
       completed: [],
+      ofEarlierRuns: [],
       confirmed: -1,
       acceptedLost: [],
     })

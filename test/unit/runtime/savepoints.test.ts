@@ -272,3 +272,22 @@ describe('a savepoint that fails', () => {
     expect(written(before, after)).toEqual(allCounts())
   })
 })
+
+describe('a run that is FINISHED', () => {
+  test('is cleaned up by the next start when its leader died before it could', async () => {
+    const out = collectSink<Count>()
+    const config = { 'state.backend': 'filesystem', 'state.backend.fs.memory-threshold': '0 kb' }
+    const { store } = scene
+    const forget = store.forget.bind(store)
+    store.forget = () => Promise.reject(new Error('the leader is dead'))
+    const master = await scene.start({ declare: counting({ out }), config })
+    expect(await master.run()).toEqual({ status: 'FINISHED' })
+    expect((await readdir(scene.checkpoints, { recursive: true })).join()).toContain('chk-')
+    store.forget = forget
+    const again = await scene.start({ declare: counting({ out }), config })
+    expect(await again.run()).toEqual({ status: 'FINISHED' })
+    expect(await readdir(scene.checkpoints, { recursive: true })).toEqual([])
+    expect((await store.takeOver()).completed).toEqual([])
+    expect(written(out)).toEqual(allCounts())
+  })
+})

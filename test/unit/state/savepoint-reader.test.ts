@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { type KeyedStateHandle, packImages } from '../../../src/checkpoint/checkpoint-storage.ts'
-import type { Key } from '../../../src/core/state.ts'
+import { AsyncMapStateDescriptor, type Key, ValueStateDescriptor } from '../../../src/core/state.ts'
+import { HeapKeyedStateBackend } from '../../../src/state/heap-backend.ts'
 import { KeyGroupImageWriter } from '../../../src/state/key-group-image.ts'
 import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
 import { storedKeys } from '../../../src/state/savepoint-reader.ts'
@@ -37,6 +38,50 @@ async function read(...keyed: KeyedStateHandle[]): Promise<string[]> {
 }
 
 describe('what a snapshot holds of an operator', () => {
+  test('shows the entries of an async map under their key, and none of the records that they are', async () => {
+    const backend = new HeapKeyedStateBackend({
+      range: { start: 0, end: 3 },
+      maxParallelism: 4,
+      operatorName: 'count',
+      clock: { now: () => 0 },
+    })
+    for (const key of ['a', 'b'] as const) {
+      backend.setCurrentKey(key)
+      backend.getState(new ValueStateDescriptor<number>('value')).update(1)
+      const map = backend.getAsyncMapState(new AsyncMapStateDescriptor<number, string>('stock'))
+      for (let i = 0; i < 100; i++) map.put(i, `${key}${i}`)
+    }
+    backend.settle()
+    const { bytes, keyGroups } = packImages(await backend.freeze(1).materialize(() => Promise.resolve()))
+    const keyed = { handle: await blobs.put('images', bytes), keyGroups }
+    const found = new Map<Key, unknown>()
+    const states = [{ uid: 'count', subtask: 0, keyed }]
+    for await (const { key, values } of storedKeys(completed({ states }), 'count', (handle) =>
+      blobs.get(handle),
+    ))
+      found.set(
+        key,
+        values.map(({ state, kind, value }) => [state, kind, value]),
+      )
+    const entries = (key: string) => new Map(Array.from({ length: 100 }, (_, i) => [i, `${key}${i}`]))
+    expect([...found].sort()).toEqual([
+      [
+        'a',
+        [
+          ['value', 'value', 1],
+          ['stock', 'async-map', entries('a')],
+        ],
+      ],
+      [
+        'b',
+        [
+          ['value', 'value', 1],
+          ['stock', 'async-map', entries('b')],
+        ],
+      ],
+    ])
+  })
+
   test('are the images of all subtasks, in their order', async () => {
     expect(await read(await layer({ 1: [['a', 1]], 0: [['b', 2]] }), await layer({ 9: [['c', 3]] }))).toEqual(
       ['0 b 2', '1 a 1', '9 c 3'],
