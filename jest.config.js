@@ -38,6 +38,8 @@ export default {
         folder => `<rootDir>/test/${folder}/**/*.test.ts`,
       ),
       testPathIgnorePatterns: ['/node_modules/', ...realContracts],
+      // Nothing here waits for real time; a busy machine is what makes a test slow.
+      testTimeout: 30_000,
     },
     {
       ...shared,

@@ -172,7 +172,8 @@ export const ERROR_CODES = {
   MILLRACE_LOCAL_STATE: {
     fault: 'external',
     retriable: true,
-    remedy: 'Check that the folders in taskmanager.state.local.root-dirs exist, are writable and have room on this worker.',
+    remedy:
+      'Check that the folders in taskmanager.state.local.root-dirs exist, are writable and have room on this worker.',
   },
   MILLRACE_CHECKPOINT_FAILED: {
     fault: 'external',

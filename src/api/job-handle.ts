@@ -90,9 +90,13 @@ function resultOf({ id, name }: JobIdentity, end: EndedJob, runtimeMs: number): 
 }
 
 function noSavepoints(name: string): MillraceError {
-  return new MillraceError('MILLRACE_CHECKPOINT_FAILED', `job '${name}' runs where no savepoint can be written`, {
-    retriable: false,
-  })
+  return new MillraceError(
+    'MILLRACE_CHECKPOINT_FAILED',
+    `job '${name}' runs where no savepoint can be written`,
+    {
+      retriable: false,
+    },
+  )
 }
 
 function failureOf(name: string, cause: unknown): JobFailedError {

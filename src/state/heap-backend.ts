@@ -3,7 +3,7 @@
  * is serialized before a checkpoint; freezing costs nothing by itself (see heap-freeze.ts).
  *
  * Limits: all state is in memory, and a key is written whole when it is first touched after a freeze — a key with a map of a hundred
- * thousand entries takes its time then.
+ * thousand entries takes its time then; an async map is written entry by entry.
  */
 import type { FrozenKeyedState, Key, KeyGroupImage } from '../core/state.ts'
 import { FrozenHeapState } from './heap-freeze.ts'

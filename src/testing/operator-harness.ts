@@ -284,7 +284,7 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
   timerCount(): number {
     return this.state?.timers().size ?? 0
   }
-  /** Values that keyed state holds: one for each key, namespace and state. */
+  /** Values that keyed state holds: one for each key, namespace and state; of an async map each entry and part of its index. */
   stateEntries(): number {
     return this.state?.entries ?? 0
   }
