@@ -111,7 +111,8 @@ export class TakeOver {
     }
     if (plan.type === 'finish') return { ...(await this.#finishStop(plan, record)), facts }
     const from = plan.type === 'start' ? plan.from : undefined
-    const own = await this.#finishCommits(plan, record)
+    // Under the old run it is the old run that begins nothing: a leader that dies before it names the new one leaves the wish to the next.
+    const own = await this.#finishCommits(plan, { ...record, begunAt: facts.attempt?.begunAt ?? 0 })
     const begun = from === undefined ? undefined : await this.#beginWith(from, plan, enumerators)
     if (begun !== undefined || own !== plan.run) await store.startAttempt(record)
     const leases = (await transactions?.lease()) ?? new Map<string, readonly unknown[]>()

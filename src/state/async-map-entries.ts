@@ -4,7 +4,8 @@
  */
 import type { Key } from '../core/state.ts'
 import type { HeapState } from './heap-registry.ts'
-import type { HeapTables, KeyRecord } from './heap-tables.ts'
+import type { HeapTables } from './heap-tables.ts'
+import type { KeyRecord } from './key-record.ts'
 import { entryName, type MapKey, type RecordName } from './map-part.ts'
 import { isExpired, STORED_UNDEFINED, TtlCell } from './state-slot.ts'
 

@@ -11,7 +11,7 @@
 import type { Key } from '../core/state.ts'
 import { bring, type MapEntries, type PartStore } from './async-map-entries.ts'
 import type { HeapState } from './heap-registry.ts'
-import type { KeyRecord } from './heap-tables.ts'
+import type { KeyRecord } from './key-record.ts'
 import { MapBucket, MapHeader, splitFrom } from './map-buckets.ts'
 import { bucketName, type MapKey, type RecordName } from './map-part.ts'
 

@@ -11,12 +11,7 @@
  * Limits: a record is loaded and written whole, so a map state of a hundred thousand entries under one key is. An async map has a record
  * for each entry (async-map-entries.ts), loaded in the middle of a vector when it is asked for.
  */
-import type {
-  BlobStore,
-  ExternalHandle,
-  ImagesHandle,
-  KeyedStateHandle,
-} from '../checkpoint/checkpoint-storage.ts'
+import type { BlobStore, ImagesHandle, KeyedStateHandle } from '../checkpoint/checkpoint-storage.ts'
 import { unpackImages } from '../checkpoint/checkpoint-storage.ts'
 import type { SelfStoringBackend, SelfStoringState } from '../checkpoint/keyed-snapshot.ts'
 import type { Key, KeyGroupImage } from '../core/state.ts'
@@ -25,10 +20,18 @@ import { CacheCodec, rowVisitor } from './cached-codec.ts'
 import { CacheEvictor } from './cached-evictor.ts'
 import { CacheFreezes } from './cached-freeze.ts'
 import { LayerChain } from './cached-layers.ts'
-import { type CachedBackendOptions, checkReadable, OrderedWrites, type SealedState } from './cached-parts.ts'
+import {
+  type CachedBackendOptions,
+  checkReadable,
+  notLoaded,
+  OrderedWrites,
+  openAt,
+  openLocalCopy,
+  type SealedState,
+} from './cached-parts.ts'
 import { CachedRecord, NEW_RECORD_WEIGHT, type RowBytes, weightOf, weightOfBytes } from './cached-record.ts'
 import { CacheSnapshots } from './cached-snapshots.ts'
-import type { ColdOrigin, ColdRecord, ColdStore } from './cold-store.ts'
+import type { ColdRecord, ColdStore } from './cold-store.ts'
 import type { ImageState } from './key-group-image.ts'
 import type { RecordName } from './map-part.ts'
 import { ENTRIES_PER_SLICE, TableBackend } from './table-backend.ts'
@@ -73,7 +76,7 @@ export class CachedKeyedStateBackend
       beforeTouch: (record) => this.captureBeforeTouch(record),
       beforeChange: (record) => this.#freezes.noteChange(record),
       absent: (key) => {
-        if (this.#mayBeCold) throw this.#notLoaded(key)
+        if (this.#mayBeCold) throw notLoaded(this.options.operatorName, key)
       },
       added: (record) => {
         record.used = this.#vector
@@ -159,8 +162,10 @@ export class CachedKeyedStateBackend
       handle.kind === 'external' ? [] : handle.kind === 'incremental' ? handle.layers : [handle],
     )
     checkReadable(external, this.options)
-    const local = await this.#openLocal(handles)
-    const store = local ?? (openStore === undefined ? undefined : await this.#openEmptyOr(external))
+    const { store: local, states } = await openLocalCopy(this.options, handles)
+    this.#know(states)
+    this.#know(external.flatMap(({ state }) => (state as SealedState).states))
+    const store = local ?? (openStore === undefined ? undefined : await openAt(this.options, external))
     this.#begin(store)
     this.#mayBeCold = local !== undefined || external.length > 0
     if (local === undefined) for (const layer of layers) await this.#importLayer(layer, reader)
@@ -188,7 +193,7 @@ export class CachedKeyedStateBackend
 
   /** As in the heap backend: overridden only by tests that show that they notice its absence. */
   protected captureBeforeTouch(record: CachedRecord): void {
-    if (record.cold) throw this.#notLoaded(record.key)
+    if (record.cold) throw notLoaded(this.options.operatorName, record.key)
     this.#freezes.capture(record)
   }
 
@@ -410,6 +415,8 @@ export class CachedKeyedStateBackend
 
   /** The record's values leave; a record that has timers stays for them. */
   #drop(record: CachedRecord): void {
+    // A whole snapshot of what was all on the heap does not ask the store, though the store has it.
+    if (record.version !== this.tables.version) this.#freezes.capture(record)
     if (record.timers === undefined) {
       this.#remove(record)
       return
@@ -430,48 +437,6 @@ export class CachedKeyedStateBackend
     if (record.gone) return
     this.#bytes += weight - record.weight
     record.weight = weight
-  }
-
-  #notLoaded(key: Key): MillraceError {
-    return new MillraceError(
-      'MILLRACE_STATE_ACCESS',
-      `Operator '${this.options.operatorName}': the state of key ${String(key)} was used, but it was not loaded before`,
-      {
-        details: { operator: this.options.operatorName },
-        remedy:
-          'Use the state of the current key only; an operator of your own must call prefetch with the keys of each vector.',
-      },
-    )
-  }
-
-  /** The store with what a checkpoint left on this machine; undefined if there is none that fits. */
-  async #openLocal(handles: readonly KeyedStateHandle[]): Promise<ColdStore | undefined> {
-    const { openStore, localCopy, range } = this.options
-    const [handle] = handles
-    if (openStore === undefined || !localCopy || handles.length !== 1 || handle?.kind !== 'incremental')
-      return undefined
-    const local = handle.local as SealedState | undefined
-    // After a rescale a handle is cut down to a part of what its copy holds.
-    if (local === undefined || local.range[0] !== range.start || local.range[1] !== range.end)
-      return undefined
-    const store = await openStore([{ range: local.range, sealed: local.sealed }])
-    if (store !== undefined) this.#know(local.states)
-    return store
-  }
-
-  async #openEmptyOr(external: readonly ExternalHandle[]): Promise<ColdStore> {
-    const origins: ColdOrigin[] = []
-    for (const { range, state } of external) {
-      const { states, sealed } = state as SealedState
-      this.#know(states)
-      origins.push({ range, sealed })
-    }
-    const store = await this.options.openStore!(origins)
-    if (store !== undefined) return store
-    throw new MillraceError(
-      'MILLRACE_INTERNAL',
-      `The state backend could not open a store for operator '${this.options.operatorName}'`,
-    )
   }
 
   #know(states: readonly ImageState[]): void {

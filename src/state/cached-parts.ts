@@ -1,7 +1,7 @@
 /** What the parts of a cached backend are made of, and what they share. */
-import type { ExternalHandle } from '../checkpoint/checkpoint-storage.ts'
+import type { ExternalHandle, KeyedStateHandle } from '../checkpoint/checkpoint-storage.ts'
 import type { Logger, MetricGroup } from '../core/ports.ts'
-import type { KeyGroupRange } from '../core/state.ts'
+import type { Key, KeyGroupRange } from '../core/state.ts'
 import { MillraceError } from '../errors.ts'
 import type { CacheCodec } from './cached-codec.ts'
 import type { CacheFreezes } from './cached-freeze.ts'
@@ -89,6 +89,50 @@ export function checkReadable(
     `The checkpoint's state of operator '${operatorName}' is kept by state backend '${other.backend}'`,
     {
       remedy: `Set state.backend to ${other.backend}, or take a savepoint there: it restores on every backend.`,
+    },
+  )
+}
+
+/** Opens the store with what a checkpoint left on this machine, and says what states it holds; without a store if there is none that fits. */
+export async function openLocalCopy(
+  { openStore, localCopy, range }: CachedBackendOptions,
+  handles: readonly KeyedStateHandle[],
+): Promise<{ readonly store: ColdStore | undefined; readonly states: readonly ImageState[] }> {
+  const nothing = { store: undefined, states: [] }
+  const [handle] = handles
+  if (openStore === undefined || !localCopy || handles.length !== 1 || handle?.kind !== 'incremental')
+    return nothing
+  const local = handle.local as SealedState | undefined
+  // After a rescale a handle is cut down to a part of what its copy holds.
+  if (local === undefined || local.range[0] !== range.start || local.range[1] !== range.end) return nothing
+  const store = await openStore([{ range: local.range, sealed: local.sealed }])
+  return store === undefined ? nothing : { store, states: local.states }
+}
+
+/** Opens the store with what the handles name; empty if they name nothing. */
+export async function openAt(
+  { openStore, operatorName }: CachedBackendOptions,
+  external: readonly ExternalHandle[],
+): Promise<ColdStore> {
+  const store = await openStore?.(
+    external.map(({ range, state }) => ({ range, sealed: (state as SealedState).sealed })),
+  )
+  if (store !== undefined) return store
+  throw new MillraceError(
+    'MILLRACE_INTERNAL',
+    `The state backend could not open a store for operator '${operatorName}'`,
+  )
+}
+
+/** The error of whoever uses a key's state without having loaded it. */
+export function notLoaded(operatorName: string, key: Key): MillraceError {
+  return new MillraceError(
+    'MILLRACE_STATE_ACCESS',
+    `Operator '${operatorName}': the state of key ${String(key)} was used, but it was not loaded before`,
+    {
+      details: { operator: operatorName },
+      remedy:
+        'Use the state of the current key only; an operator of your own must call prefetch with the keys of each vector.',
     },
   )
 }

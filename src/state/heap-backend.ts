@@ -7,7 +7,7 @@
  */
 import type { FrozenKeyedState, Key, KeyGroupImage } from '../core/state.ts'
 import { FrozenHeapState } from './heap-freeze.ts'
-import type { KeyRecord } from './heap-tables.ts'
+import type { KeyRecord } from './key-record.ts'
 import { ENTRIES_PER_SLICE, TableBackend, type TableBackendOptions } from './table-backend.ts'
 
 /** What a heap backend is made for. */

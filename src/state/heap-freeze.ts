@@ -12,8 +12,8 @@
 import { keyGroupOf, rangeContains } from '../core/graph/key-groups.ts'
 import type { FrozenKeyedState, KeyGroupImage, KeyGroupRange } from '../core/state.ts'
 import { MillraceError } from '../errors.ts'
-import type { KeyRecord } from './heap-tables.ts'
 import { KeyGroupImageWriter } from './key-group-image.ts'
+import type { KeyRecord } from './key-record.ts'
 import { type SlotFormat, slotWeight, withoutExpired } from './state-slot.ts'
 
 /** Records passed over weigh this much of one that is written. */

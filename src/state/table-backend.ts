@@ -40,9 +40,10 @@ import {
   HeapValueState,
   type ValueCheck,
 } from './heap-states.ts'
-import { HeapTables, type KeyRecord, type TableHooks } from './heap-tables.ts'
+import { HeapTables, type TableHooks } from './heap-tables.ts'
 import { HeapTtlListState, HeapTtlMapState, HeapTtlValueState } from './heap-ttl-states.ts'
 import { type ImageVisitor, KeyGroupImageReader } from './key-group-image.ts'
+import type { KeyRecord } from './key-record.ts'
 import type { RecordName } from './map-part.ts'
 import { dropExpired, withoutExpired } from './state-slot.ts'
 

@@ -2,8 +2,8 @@
 import type { PlainRecordInput } from './plain-batch.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import type { JobDeclaration } from './simulated-worker.ts'
-import { type SeenRecord, type Unit, unitName, unitsOf } from './simulation-invariants.ts'
 import type { JobLimits, Scenario } from './simulation-scenario.ts'
+import { type SeenRecord, type Unit, unitName, unitsOf } from './simulation-units.ts'
 
 /** Records by topic. */
 export type RecordsByTopic = ReadonlyMap<string, readonly SeenRecord[]>

@@ -120,7 +120,8 @@ export class SimulationEnding {
   /** One command after the other, until one was obeyed. */
   async #askUntil(end: string, ask: () => Promise<unknown>): Promise<void> {
     const { invariants, time } = this.#options
-    while (invariants().endedAs !== end) {
+    // The answer may come when the next run is under way.
+    while (this.#phase === 'asking' && invariants().endedAs !== end) {
       await ask()
       await time.sleep(LOOK_MS)
     }

@@ -18,11 +18,12 @@ import { SimulationEnding } from './simulation-ending.ts'
 import { drawFaults, type Fault, FaultPlan } from './simulation-faults.ts'
 import { SimulationFencing } from './simulation-fencing.ts'
 import { SimulationInput } from './simulation-input.ts'
-import { type SeenRecord, SimulationInvariants, type Unit } from './simulation-invariants.ts'
+import { SimulationInvariants } from './simulation-invariants.ts'
 import { OPERATOR, SimulationOperator } from './simulation-operator.ts'
 import { drawScenario, mayLoseTransactions, type Scenario } from './simulation-scenario.ts'
 import { SimulationSupervisor } from './simulation-supervisor.ts'
 import { describeArgs, describeError, SimulationTrace } from './simulation-trace.ts'
+import type { SeenRecord, Unit } from './simulation-units.ts'
 import { VirtualTime } from './virtual-time.ts'
 
 /** One run to make. */
@@ -195,6 +196,7 @@ export class Simulation {
       random: this.#random.fork(OPERATOR),
       jobName: job.name,
       savepoints: this.#state.savepoints,
+      workers: () => this.#supervisor.workers.length,
       onViolation: (what) => this.#violate(what),
     })
     this.#ending = new SimulationEnding({

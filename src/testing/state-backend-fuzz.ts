@@ -14,15 +14,11 @@ import type {
   Namespace,
 } from '../core/state.ts'
 import { MemoryBlobStore } from '../state/memory-blob-store.ts'
+import { fuzzAsyncMap } from './async-map-fuzz.ts'
 import { openEmpty, restoreImages } from './backend-images.ts'
+import { expectEqual } from './fuzz-comparison.ts'
 import { SeededRandom } from './seeded-random.ts'
-import {
-  allOf,
-  contractDescriptors,
-  dumpBackend,
-  StateBackendModel,
-  type Total,
-} from './state-backend-model.ts'
+import { contractDescriptors, dumpBackend, StateBackendModel, type Total } from './state-backend-model.ts'
 
 /** What a backend is made with. */
 export interface ContractBackendOptions {
@@ -415,11 +411,6 @@ class FuzzRun {
   /** One operation on the async map of the current key; a snapshot may go on while it waits. */
   async #asyncMap(key: Key): Promise<void> {
     const random = this.#random
-    const map = this.#backend.getAsyncMapState(contractDescriptors().asyncMap)
-    const model = this.#model.cell(key, '').asyncMap
-    const anyKey = (): string | number =>
-      random.chance(0.5) ? random.integer(0, 150) : `${random.integer(0, 150)}`
-    const some = (most: number) => Array.from({ length: random.integer(1, most) }, anyKey)
     const action = random.integer(0, 9)
     this.step = `async map action ${action}`
     const [flight] = this.#flights
@@ -428,53 +419,8 @@ class FuzzRun {
       flight.next = undefined
       go()
     }
-    if (action <= 2) {
-      const mapKey = anyKey()
-      const total = await map.get(mapKey)
-      expectEqual(total ?? null, model.get(mapKey) ?? null, 'asyncMap.get')
-      const changed = total ?? { count: random.integer(0, 1_000), tags: [] }
-      changed.count++
-      changed.tags.push(`t${changed.count}`)
-      model.set(mapKey, structuredClone(changed))
-      map.put(mapKey, changed)
-    } else if (action <= 4) {
-      for (const mapKey of some(random.chance(0.2) ? 100 : 4)) {
-        const made = { count: random.integer(0, 1_000), tags: [] }
-        map.put(mapKey, made)
-        model.set(mapKey, structuredClone(made))
-      }
-    } else if (action === 5) {
-      for (const mapKey of some(random.chance(0.3) ? 150 : 4)) {
-        map.remove(mapKey)
-        model.delete(mapKey)
-      }
-    } else if (action === 6) {
-      const keys = some(20)
-      const found = await map.getAll(keys)
-      expectEqual(
-        keys.map((each) => found.get(each) ?? null),
-        keys.map((each) => model.get(each) ?? null),
-        'asyncMap.getAll',
-      )
-      expectEqual(await map.contains(keys[0]!), model.has(keys[0]!), 'asyncMap.contains')
-    } else if (action === 7) {
-      const byKey = ([a]: [unknown, unknown], [b]: [unknown, unknown]) =>
-        `${typeof a}${a}` < `${typeof b}${b}` ? -1 : 1
-      expectEqual((await allOf(map.entries())).sort(byKey), [...model].sort(byKey), 'asyncMap.entries')
-    } else if (action === 8) {
-      expectEqual((await allOf(map.keys())).length, model.size, 'number of asyncMap.keys')
-      expectEqual(await map.isEmpty(), model.size === 0, 'asyncMap.isEmpty')
-    } else if (random.chance(0.5)) {
-      await map.clear()
-      model.clear()
-    } else {
-      // Entries are removed while they are shown.
-      for await (const [mapKey] of map.entries()) {
-        if (random.chance(0.3)) continue
-        map.remove(mapKey)
-        model.delete(mapKey)
-      }
-    }
+    const map = this.#backend.getAsyncMapState(contractDescriptors().asyncMap)
+    await fuzzAsyncMap(map, this.#model.cell(key, '').asyncMap, random, action)
   }
 
   #merge(key: Key): void {
@@ -523,26 +469,6 @@ class FuzzRun {
       'image and state at the freeze',
     )
   }
-}
-
-function expectEqual(actual: unknown, expected: unknown, what: string): void {
-  const a = linesOf(actual)
-  const b = linesOf(expected)
-  const different = Array.from({ length: Math.max(a.length, b.length) }, (_, i) => i).filter(
-    (i) => a[i] !== b[i],
-  )
-  if (different.length === 0) return
-  const lines = different.slice(0, 3).map((i) => `\n  backend: ${a[i]}\n  model:   ${b[i]}`)
-  throw new Error(`${what} differ in ${different.length} places:${lines.join('')}`)
-}
-
-function linesOf(value: unknown): (string | undefined)[] {
-  return (Array.isArray(value) ? value : [value]).map((item) => JSON.stringify(item, plain))
-}
-
-function plain(_key: string, value: unknown): unknown {
-  if (typeof value === 'bigint') return `${value}n`
-  return ArrayBuffer.isView(value) ? `bytes ${String(value)}` : value
 }
 
 /**

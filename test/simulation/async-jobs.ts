@@ -1,8 +1,8 @@
 /** Simulated jobs that ask something outside for each record: it takes its time, refuses now and then, and is asked again. */
 
 import type { RecordsByTopic, SimulatedJob } from '../../src/testing/simulated-job.ts'
-import type { Origin, SeenRecord } from '../../src/testing/simulation-invariants.ts'
 import type { Scenario } from '../../src/testing/simulation-scenario.ts'
+import type { Origin, SeenRecord } from '../../src/testing/simulation-units.ts'
 import { type Event, events, origins, record, sink, source, values } from './job-ends.ts'
 import { difference } from './oracle.ts'
 

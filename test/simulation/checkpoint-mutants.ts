@@ -62,6 +62,16 @@ export const CHECKPOINT_MUTANTS: readonly Mutant[] = [
   {
     name: 'the freeze is not exact: state is read when it is written',
     rule: '7.1',
+    scene: {
+      job: 'keyed',
+      scenario: { ...QUIET, keys: 2, recordsPerPartition: 200, inputMs: 1_500, intervalMs: 50 },
+      faults: [
+        {
+          trigger: { on: 'point', point: 'after-commit-point', nth: 8 },
+          action: { kind: 'crash-after' },
+        },
+      ],
+    },
     apply: () =>
       replace(
         HeapKeyedStateBackend.prototype,

@@ -11,8 +11,8 @@ import type { PlainRecordInput } from '../../src/testing/plain-batch.ts'
 import type { SeededRandom } from '../../src/testing/seeded-random.ts'
 import type { RecordsByTopic } from '../../src/testing/simulated-job.ts'
 import type { JobWorld } from '../../src/testing/simulated-worker.ts'
-import type { Origin } from '../../src/testing/simulation-invariants.ts'
 import type { Scenario } from '../../src/testing/simulation-scenario.ts'
+import type { Origin } from '../../src/testing/simulation-units.ts'
 
 /** A record of an input. */
 export interface Event {

@@ -16,7 +16,7 @@ import { TumblingEventTimeWindows } from '../../src/core/windows/assigners.ts'
 import type { TimeWindow } from '../../src/core/windows/time-window.ts'
 import { type ProcessWindowContext, ProcessWindowFunction } from '../../src/core/windows/window-function.ts'
 import type { SimulatedJob } from '../../src/testing/simulated-job.ts'
-import type { SeenRecord } from '../../src/testing/simulation-invariants.ts'
+import type { SeenRecord } from '../../src/testing/simulation-units.ts'
 import { asyncOrdered, asyncUnordered } from './async-jobs.ts'
 import {
   END,

@@ -6,7 +6,7 @@ import { EventTimeSessionWindows } from '../../src/core/windows/session-assigner
 import type { TimeWindow } from '../../src/core/windows/time-window.ts'
 import { type ProcessWindowContext, ProcessWindowFunction } from '../../src/core/windows/window-function.ts'
 import type { RecordsByTopic, SimulatedJob } from '../../src/testing/simulated-job.ts'
-import type { Origin } from '../../src/testing/simulation-invariants.ts'
+import type { Origin } from '../../src/testing/simulation-units.ts'
 import {
   END,
   END_MS,

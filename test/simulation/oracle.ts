@@ -1,5 +1,5 @@
 /** Compares the output of a simulated job with what it must be. */
-import type { Origin, SeenRecord } from '../../src/testing/simulation-invariants.ts'
+import type { Origin, SeenRecord } from '../../src/testing/simulation-units.ts'
 
 interface Made {
   readonly from: Origin | readonly Origin[]

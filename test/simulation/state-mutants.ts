@@ -1,5 +1,6 @@
 /** Mutants of keyed state behind a cache, of layers and stores outside, of records in flight, and of runs that begin with a snapshot. */
 import type { StateHandle } from '../../src/checkpoint/checkpoint-storage.ts'
+import type { RecoveryFacts } from '../../src/checkpoint/checkpoint-store.ts'
 import { type CompletedCheckpoint, handlesOf } from '../../src/checkpoint/completed-checkpoint.ts'
 import { CheckpointCoordinator, type CoordinatorEffect } from '../../src/checkpoint/coordinator.ts'
 import { SharedStateRegistry } from '../../src/checkpoint/shared-state-registry.ts'
@@ -138,12 +139,14 @@ export const STATE_MUTANTS: readonly Mutant[] = [
     rule: '4.7',
     scene: {
       job: 'keyed',
-      scenario: { ...QUIET, inputMs: 25_000, ending: 'back-to-savepoint', endAfterMs: 3_000 },
-      // The dead leader's session has run out by then, and the new run is young: its checkpoints have smaller numbers.
-      faults: [{ trigger: { on: 'time', ms: 17_500 }, action: { kind: 'crash-before' } }],
+      scenario: { ...QUIET, inputMs: 12_000, ending: 'back-to-savepoint', endAfterMs: 3_000 },
+      // The new run is young by then: its checkpoints have smaller numbers.
+      faults: [crashAt('after-commit-point', 26)],
     },
-    apply: () =>
-      together(
+    apply: () => {
+      // Their records are told apart by their numbers only, and nothing of them is removed.
+      const written = new Map<number, CompletedCheckpoint>()
+      return together(
         replace(JobTopics.prototype, 'forget', () => async () => undefined),
         replace(
           SimulatedDirectory.prototype,
@@ -155,15 +158,33 @@ export const STATE_MUTANTS: readonly Mutant[] = [
         ),
         replace(
           JobTopics.prototype,
+          'commitPoint',
+          (original) =>
+            function (this: JobTopics, checkpoint: CompletedCheckpoint, ...rest) {
+              written.set(checkpoint.n, checkpoint)
+              return original.call(this, checkpoint, ...rest)
+            },
+        ),
+        replace(
+          JobTopics.prototype,
           'takeOver',
           (original) =>
             async function (this: JobTopics) {
-              const facts = (await original.call(this)) as {
-                readonly completed: readonly CompletedCheckpoint[]
+              const facts = (await original.call(this)) as RecoveryFacts
+              const { attempt, completed } = facts
+              if (attempt === undefined) {
+                written.clear()
+                return facts
               }
-              return { ...facts, completed: facts.completed.toSorted((a, b) => a.n - b.n) }
+              const last = completed.at(-1)?.n ?? 0
+              const later = [...written.values()].filter(({ n }) => n > last).sort((a, b) => a.n - b.n)
+              return {
+                ...facts,
+                completed: [...completed, ...later.map((each) => ({ ...each, run: attempt.run }))],
+              }
             },
         ),
-      ),
+      )
+    },
   },
 ]

@@ -1,0 +1,57 @@
+import { expect, test } from '@jest/globals'
+import { ValueStateDescriptor } from '../../../src/core/state.ts'
+import { CachedKeyedStateBackend } from '../../../src/state/cached-backend.ts'
+import { HeapKeyedStateBackend } from '../../../src/state/heap-backend.ts'
+import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
+import { recordingLogger } from '../../../src/testing/recorded-log.ts'
+import { SeededRandom } from '../../../src/testing/seeded-random.ts'
+import { SimulatedColdDisk, SimulatedColdStore } from '../../../src/testing/simulated-cold-store.ts'
+
+const options = {
+  range: { start: 0, end: 3 },
+  maxParallelism: 4,
+  operatorName: 'count',
+  clock: { now: () => 0 },
+}
+const descriptor = () => new ValueStateDescriptor<string>('value')
+
+test('a record that the store has may leave the cache while a whole snapshot is written, and is in it all the same', async () => {
+  const blobs = new MemoryBlobStore()
+  const backend = new CachedKeyedStateBackend({
+    ...options,
+    entriesPerSlice: 1,
+    durableAs: undefined,
+    localCopy: true,
+    incremental: true,
+    cacheMaxBytes: 20_000,
+    logger: recordingLogger([], { now: () => 0 }),
+    openStore: async (origins) =>
+      new SimulatedColdStore({ disk: new SimulatedColdDisk(), random: new SeededRandom(1) }, origins),
+  })
+  await backend.restoreFrom([], blobs)
+  const state = backend.getState(descriptor())
+  const update = async (key: string, value: string) => {
+    await backend.prefetch([key])
+    backend.setCurrentKey(key)
+    state.update(value)
+  }
+  const keys = Array.from({ length: 20 }, (_, i) => `k${i}`)
+  for (const key of keys) await update(key, key)
+
+  const pause = () => Promise.resolve()
+  const first = backend.freeze(1)
+  await first.store({ n: 1, blobs, name: 's1', pause })
+  const second = backend.freeze(2)
+  let goOn: () => void = () => undefined
+  const paused = new Promise<void>((resolve) => {
+    goOn = resolve
+  })
+  const images = second.materialize(() => paused)
+  for (let i = 0; i < 200; i++) await update(`other-${i}`, 'x'.repeat(200))
+  goOn()
+
+  const restored = new HeapKeyedStateBackend(options)
+  restored.restore(await images)
+  expect([...restored.keys('value')].sort()).toEqual([...keys].sort())
+  await backend.close()
+})
