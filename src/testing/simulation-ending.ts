@@ -29,6 +29,8 @@ export interface EndingOptions {
 
 /** Between two tries of whoever waits for a run that could end. */
 const LOOK_MS = 100
+/** Between two tries of whoever sends a command until it is obeyed. */
+const ASK_AGAIN_MS = 1_000
 
 /** The ending of one simulated job. */
 export class SimulationEnding {
@@ -123,7 +125,7 @@ export class SimulationEnding {
     // The answer may come when the next run is under way.
     while (this.#phase === 'asking' && invariants().endedAs !== end) {
       await ask()
-      await time.sleep(LOOK_MS)
+      await time.sleep(ASK_AGAIN_MS)
     }
   }
 
@@ -131,7 +133,7 @@ export class SimulationEnding {
     const { operator, random, supervisor, trace } = this.#options
     void operator.send({ type: 'savepoint', path: SAVEPOINTS }).then((outcome) => {
       if (outcome?.type !== 'done') {
-        this.#later(LOOK_MS, () => this.#takeSavepoint())
+        this.#later(ASK_AGAIN_MS, () => this.#takeSavepoint())
         return
       }
       const path = String(outcome.result['path'])

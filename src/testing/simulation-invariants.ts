@@ -188,7 +188,7 @@ export class SimulationInvariants {
     const held = live.size < nodes.length
     const missing = this.#stored.step(
       now,
-      held || !this.isDecided([jobTopic(this.#options.jobName, 'checkpoints')]),
+      () => held || !this.isDecided([jobTopic(this.#options.jobName, 'checkpoints')]),
     )
     if (missing !== undefined) this.#violate(missing)
     if (this.#uncovered.length === 0) return

@@ -68,11 +68,13 @@ export class StoredCheckpoints {
   }
 
   /** What has been missing for longer than it may. `held`: a marker is under way, or cannot come now. */
-  step(now: number, held: boolean): string | undefined {
+  step(now: number, held: () => boolean): string | undefined {
     if (!this.#asked && this.#missing.size === 0) return undefined
     if (this.#asked) this.#ask(now)
+    if (this.#missing.size === 0) return undefined
+    const isHeld = held()
     for (const [what, until] of this.#missing) {
-      if (held) this.#missing.set(what, now + this.#graceMs)
+      if (isHeld) this.#missing.set(what, now + this.#graceMs)
       else if (until < now) return what
     }
     return undefined

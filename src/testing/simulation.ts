@@ -121,11 +121,8 @@ export class Simulation {
       ...options.scenario,
     }
     const { brokers, latency, markerDelay, noise, faults } = this.#scenario
-    const strict = options.strict ?? seed % STRICT_EVERY === 0
-    this.#time = new VirtualTime({
-      random: this.#random.fork('order'),
-      turnEvery: strict ? 1 : TURN_EVERY,
-    })
+    const turnEvery = (options.strict ?? seed % STRICT_EVERY === 0) ? 1 : TURN_EVERY
+    this.#time = new VirtualTime({ random: this.#random.fork('order'), turnEvery })
     this.#trace = new SimulationTrace(this.#time, options.trace)
     this.#kafka = new SimulatedKafka({
       clock: this.#time,

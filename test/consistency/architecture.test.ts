@@ -24,10 +24,6 @@ import { parseSource, ROOT, readSources, type SourceFile } from './source-file.t
 /** Files that may be longer than the limit, each with the reason why splitting it would make it harder to read. */
 const LONG_FILES: Readonly<Record<string, string>> = {
   'src/api/data-stream.ts': 'the types of streams refer to each other, and imports must not run in circles',
-  'src/state/cached-backend.ts':
-    'one cache: what is loaded, evicted, restored and written shares its bookkeeping',
-  'src/testing/state-backend-fuzz.ts':
-    'one run of steps that all change the same backend, its model and its flights',
 }
 const LINE_LIMIT = 500
 
