@@ -37,6 +37,8 @@ const PUBLISH_MS = 250
 const MAX_EVENTS = 1_000
 /** While a command is being done its sender hears so, this often, in ms. */
 export const SIGN_OF_LIFE_MS = 5_000
+/** Repeats of a command come soon after it: it is enough to know so many that were answered. */
+const MAX_ANSWERED = 1_000
 /** Commands and events are of interest for this long. */
 const RETENTION_MS = 7 * 24 * 3_600_000
 
@@ -62,6 +64,8 @@ export class ControlTopic implements JobControl {
   readonly #pending = new Map<string, ReceivedCommand>()
   /** Commands that are being done. */
   readonly #doing = new Map<string, ReceivedCommand>()
+  /** Commands that have their final answer, the latest ones. */
+  readonly #answered = new Set<string>()
   readonly #busy = new Set<Promise<void>>()
   /** Grows whenever this worker leaves commands to another one. */
   #term = 0
@@ -173,16 +177,27 @@ export class ControlTopic implements JobControl {
   #note(record: ControlRecord | undefined): void {
     switch (record?.kind) {
       case 'command':
+        // A request that was repeated, because its answer was lost, is written twice.
+        if (this.#doing.has(record.id) || this.#answered.has(record.id)) return
         this.#pending.set(record.id, { command: record.command, by: record.by })
         this.#options.world.logger.info(`command '${record.command.type}' from ${record.by}`)
         return
       case 'answer':
-        if (record.answer.type !== 'accepted') this.#pending.delete(record.id)
+        if (record.answer.type === 'accepted') return
+        this.#pending.delete(record.id)
+        this.#noteAnswered(record.id)
         return
       case 'withdrawn':
         this.#pending.delete(record.id)
         return
     }
+  }
+
+  #noteAnswered(id: string): void {
+    this.#answered.add(id)
+    if (this.#answered.size <= MAX_ANSWERED) return
+    const [oldest] = this.#answered
+    this.#answered.delete(oldest as string)
   }
 
   #obey(): void {
@@ -216,6 +231,7 @@ export class ControlTopic implements JobControl {
     stop()
     if (term !== this.#term) return
     this.#doing.delete(id)
+    this.#noteAnswered(id)
     this.#answer(id, answer)
     // Also for a sender that went away: it is in the events.
     if (command.type !== 'info') this.#tell(command, by, answer)

@@ -97,9 +97,8 @@ export class JobMaster {
 
   constructor(options: JobMasterOptions) {
     this.#options = options
-    const history = new JobHistory(options.jobName, options.world.clock, options.control)
-    this.#history = history
-    this.#state = new JobState((from, to) => history.moved(from, to))
+    this.#history = new JobHistory(options.jobName, options.world.clock, options.control)
+    this.#state = new JobState((from, to) => this.#history.moved(from, to))
     this.#restart = new RestartStrategy(options.settings.restart)
     const { jobName, world } = options
     for (const vertex of options.graph.vertices)
@@ -329,6 +328,8 @@ export class JobMaster {
       running.driver.start()
       running.attempt.run()
       this.#state.move(JobStatus.RUNNING)
+      // Leadership may have gone and come back during the take-over.
+      this.#options.control?.serve(jobCommands(this))
       for (const waiter of this.#waiting.splice(0)) waiter.resolve(running)
       for (const [i, uid] of [...this.#sources.keys()].entries())
         discoveries.push(this.#discovery(uid, enumerators[i] as SplitEnumerator<SourceSplit>, running))

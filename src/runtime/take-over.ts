@@ -153,7 +153,6 @@ export class TakeOver {
   async #finishCommits(
     { commitAgain }: Pick<RunningPlan, 'commitAgain'>,
     record: AttemptRecord,
-    end?: JobRecord,
   ): Promise<string | undefined> {
     const { store, world, committers, fault } = this.#options
     if (commitAgain === undefined) return undefined
@@ -162,8 +161,7 @@ export class TakeOver {
     await store.startAttempt({ ...record, run: checkpoint.run })
     await recoverAll(committers, permit, checkpoint.states, fault)
     fault?.('before-confirm')
-    if (end !== undefined) await this.#options.storage.folders?.finish(checkpoint)
-    await store.writeConfirmed(checkpoint.run, checkpoint.n, end)
+    await store.writeConfirmed(checkpoint.run, checkpoint.n)
     return checkpoint.run
   }
 
@@ -175,12 +173,14 @@ export class TakeOver {
     const { store, world, transactions } = this.#options
     const path = plan.checkpoint.savepoint?.path as string
     const end: JobRecord = { run: plan.run, status: 'FINISHED', at: world.clock.now(), savepoint: path }
-    if (plan.commitAgain === undefined) {
-      await store.startAttempt(record)
-      await this.#options.storage.folders?.finish(plan.checkpoint)
-      await store.writeConfirmed(plan.run, plan.checkpoint.n, end)
-    } else await this.#finishCommits(plan, record, end)
-    await transactions?.abortOpen({ proveLeadership: () => store.proveLeadership() })
+    if (plan.commitAgain === undefined) await store.startAttempt(record)
+    else await this.#finishCommits(plan, record)
+    // Nobody will write with the ids: this fences whoever still does, and aborts what it left. Before the end is durable, because no start does
+    // it after that.
+    await transactions?.lease()
+    await store.proveLeadership()
+    await this.#options.storage.folders?.finish(plan.checkpoint)
+    await store.writeConfirmed(plan.run, plan.checkpoint.n, end)
     const message = `the job had been stopped with savepoint ${path}; it is finished now`
     world.logger.info(message)
     return { type: 'ended', status: 'FINISHED', message }
