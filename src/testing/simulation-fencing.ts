@@ -2,7 +2,8 @@
  * Who may do what to which transaction, judged at every step by what workers send to the brokers and are answered:
  *
  * - only the coordinator's id is initialised bare; every other initialisation names the holder that it expects (protocol §2.9)
- * - a worker aborts only transactions of identities that it was given (§2.16): a zombie never ends what its successor has open
+ * - a worker aborts only transactions of identities that it was given, or saw before it proved that it leads (§2.16): a zombie never ends
+ *   what its successor has open
  * - an (id, epoch) serves one transaction and one worker (§3.5)
  * - what was committed is not committed again in the same attempt (§5.2)
  *
@@ -21,8 +22,10 @@ export interface FencingOptions {
 }
 
 interface WorkerRecord {
-  /** Identities that it was given. */
+  /** Identities that it was given, or that it saw before a proof that it leads. */
   readonly given: Set<string>
+  /** Identities that it saw since the last proof. */
+  readonly seen: Set<string>
   /** What it was told to be committed since it took the job over. */
   committed: Set<string>
   /** Identities whose transaction it ended. */
@@ -64,7 +67,7 @@ export class SimulationFencing {
 
   /** A worker is answered without an error. */
   answered(call: SimulatedCall, answer: unknown): void {
-    if (call.api !== 'InitProducerId' && call.api !== 'EndTxn') return
+    if (call.api !== 'InitProducerId' && call.api !== 'EndTxn' && call.api !== 'DescribeTransactions') return
     const name = this.#options.workerOf(call.clientId)
     if (name === undefined) return
     const record = this.#recordOf(name)
@@ -72,7 +75,16 @@ export class SimulationFencing {
       record.given.add(identityName(answer as ProducerIdentity))
       return
     }
-    const identity = identityName(call.args[0] as ProducerIdentity)
+    if (call.api === 'DescribeTransactions') {
+      for (const described of answer as readonly ProducerIdentity[]) record.seen.add(identityName(described))
+      return
+    }
+    const ended = call.args[0] as ProducerIdentity
+    if (ended.transactionalId === this.#options.coordinatorId && call.args[1] === 'commit') {
+      for (const seen of record.seen) record.given.add(seen)
+      record.seen.clear()
+    }
+    const identity = identityName(ended)
     record.ended.add(identity)
     if (call.args[1] === 'commit') record.committed.add(identity)
   }
@@ -109,7 +121,7 @@ export class SimulationFencing {
   #recordOf(worker: string): WorkerRecord {
     const known = this.#workers.get(worker)
     if (known !== undefined) return known
-    const record: WorkerRecord = { given: new Set(), committed: new Set(), ended: new Set() }
+    const record: WorkerRecord = { given: new Set(), seen: new Set(), committed: new Set(), ended: new Set() }
     this.#workers.set(worker, record)
     return record
   }

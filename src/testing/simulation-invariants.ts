@@ -90,6 +90,7 @@ export class SimulationInvariants {
   #start: Positions | undefined
   #checkpoints: CommittedReader | undefined
   #changes = 0
+  #forgotten = 0
 
   constructor(options: InvariantOptions) {
     this.#options = options
@@ -177,6 +178,11 @@ export class SimulationInvariants {
   /** Grows when there is something new to see. */
   get changes(): number {
     return this.#changes
+  }
+
+  /** The same without what was only forgotten: a start may clean up behind a leader that died before it could. */
+  get writes(): number {
+    return this.#changes - this.#forgotten
   }
 
   /** Called after every step. */
@@ -344,6 +350,7 @@ export class SimulationInvariants {
 
   #entry(key: string, value: Buffer | null): void {
     this.#changes++
+    if (value === null) this.#forgotten++
     if (isChunkKey(key)) {
       this.#stored.chunk(key, value !== null)
       return

@@ -397,14 +397,14 @@ export class Simulation {
   async #runAgain(): Promise<void> {
     if (!this.#random.fork('again').chance(0.2)) return
     this.#calm()
-    const seen = this.#invariants.changes
+    const seen = this.#invariants.writes
     this.#end = undefined
     this.#supervisor.startAgain()
     const outcome = await this.#time.runUntil(() => this.#step(), { maxMs: CALM_MS, maxFirings: MAX_STEPS })
     if (outcome !== 'reached' || this.#end !== 'FINISHED')
       this.#violate(`a second start of the finished job ended as ${this.#end ?? 'stuck'}`)
     for (const records of this.#invariants.output.values())
-      if (records.length > 0 && this.#invariants.changes !== seen) {
+      if (records.length > 0 && this.#invariants.writes !== seen) {
         this.#violate('a second start of the finished job wrote something')
         return
       }

@@ -9,6 +9,7 @@ import {
   readEvents,
   sendCommand,
 } from '../../../src/kafka/control-client.ts'
+import { writeControlRecords } from '../../../src/kafka/control-records.ts'
 import { ControlTopic } from '../../../src/kafka/control-topic.ts'
 import type { KafkaCluster } from '../../../src/kafka/kafka-cluster.ts'
 import { jobTopic, workerGroupId } from '../../../src/kafka/transactional-id.ts'
@@ -195,6 +196,17 @@ describe('a command', () => {
     const later = send({ type: 'info' })
     expect(await scene.run(later)).toMatchObject({ type: 'done' })
     expect(first.obeyed.filter(({ type }) => type === 'checkpoint')).toHaveLength(1)
+  })
+
+  test('that a repeated request wrote twice is done once', async () => {
+    const leader = await worker('a')
+    lead(leader, async () => ({ checkpoint: 7 }))
+    await scene.run(send())
+    const [{ value }] = (await scene.read(TOPIC, 0, 'read_uncommitted')) as [{ value: string }]
+    const record = JSON.parse(value)
+    await scene.run(writeControlRecords(operator, TOPIC, [record], record.at))
+    await scene.run(send({ type: 'info' }))
+    expect(leader.obeyed).toEqual([CHECKPOINT, { type: 'info' }])
   })
 
   test('from before a worker joined is not its to do', async () => {
