@@ -202,8 +202,8 @@ describe('a command', () => {
     const leader = await worker('a')
     lead(leader, async () => ({ checkpoint: 7 }))
     await scene.run(send())
-    const [{ value }] = (await scene.read(TOPIC, 0, 'read_uncommitted')) as [{ value: string }]
-    const record = JSON.parse(value)
+    const [sent] = await scene.read(TOPIC, 0, 'read_uncommitted')
+    const record = JSON.parse(sent?.value as string)
     await scene.run(writeControlRecords(operator, TOPIC, [record], record.at))
     await scene.run(send({ type: 'info' }))
     expect(leader.obeyed).toEqual([CHECKPOINT, { type: 'info' }])
