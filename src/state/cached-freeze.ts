@@ -167,6 +167,8 @@ export class CacheFreezes {
     for (const freeze of this.#inFlight) {
       if (freeze.version <= record.version || freeze.failure !== undefined) continue
       const listed = record.listed === freeze.number
+      // Moved on from an earlier freeze: a second row of it would not be marked when the record changes, and outlive that change.
+      if (listed && record.row !== undefined) continue
       if (!listed && !(freeze.mode !== 'delta' && missing(freeze, record))) continue
       try {
         bytes ??= this.#encode(record)

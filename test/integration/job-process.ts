@@ -37,7 +37,8 @@ export class JobProcess {
     this.#child = spawn(process.execPath, ['--conditions=millrace-source', ...args], {
       // The repository's root holds no millrace.yaml; without jest's own options.
       cwd: ROOT,
-      env: { ...process.env, NODE_OPTIONS: '', ...environment },
+      // A Redis that runs for other tests is named only where a test names it.
+      env: { ...process.env, NODE_OPTIONS: '', REDIS_URL: '', ...environment },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => {

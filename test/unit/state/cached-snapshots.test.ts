@@ -55,3 +55,41 @@ test('a record that the store has may leave the cache while a whole snapshot is 
   expect([...restored.keys('value')].sort()).toEqual([...keys].sort())
   await backend.close()
 })
+
+test('what two given-up snapshots had of a record does not come back in the next one, over a later change', async () => {
+  const blobs = new MemoryBlobStore()
+  const make = () =>
+    new CachedKeyedStateBackend({
+      ...options,
+      durableAs: undefined,
+      localCopy: false,
+      incremental: true,
+      cacheMaxBytes: Number.POSITIVE_INFINITY,
+      logger: recordingLogger([], { now: () => 0 }),
+      openStore: undefined,
+    })
+  const backend = make()
+  await backend.restoreFrom([], blobs)
+  const state = backend.getState(descriptor())
+  const pause = () => Promise.resolve()
+  backend.setCurrentKey('other')
+  state.update('in the base')
+  await backend.freeze(1).store({ n: 1, blobs, name: 's1', pause })
+  backend.setCurrentKey('a')
+  state.update('old')
+  const first = backend.freeze(2)
+  expect(state.value()).toBe('old')
+  const second = backend.freeze(3)
+  first.release()
+  expect(state.value()).toBe('old')
+  state.update('new')
+  const third = backend.freeze(4)
+  second.release()
+  const handle = await third.store({ n: 4, blobs, name: 's4', pause })
+
+  const restored = make()
+  await restored.restoreFrom([handle!], blobs)
+  restored.setCurrentKey('a')
+  expect(restored.getState(descriptor()).value()).toBe('new')
+  for (const each of [backend, restored]) await each.close()
+})
