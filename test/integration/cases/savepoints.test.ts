@@ -179,6 +179,8 @@ test('the command line shows checkpoints and removes only what a crash left, bes
   const dying = scene.start(COUNT, { ...files, SLOW: '1', [FAULT_POINT_VARIABLE]: 'before-ack:3' }, [])
   await dying.exited
   const job = scene.start(COUNT, { ...files, SLOW: '1' }, [])
+  // What the latest attempt wrote is never an orphan: the dead one must not be the latest any more.
+  await job.said('attempt 2 resumes', 60_000)
   await scene.readUntil(topics.OUT, (values) => values.length > RECORDS / 5)
   const listed = await millrace('checkpoints', 'list', scene.job, '--json')
   const [first] = listed.stdout.split('\n').map((line) => (line === '' ? undefined : JSON.parse(line)))
