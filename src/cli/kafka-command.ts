@@ -5,6 +5,7 @@ import type { World } from '../core/ports.ts'
 import type { KafkaCluster } from '../kafka/kafka-cluster.ts'
 import { withCluster } from '../runtime/deployment.ts'
 import { type ArgumentSpec, type ParsedArguments, usageError } from './arguments.ts'
+import { CONFIG_FILE_OPTIONS } from './config-options.ts'
 import { pairs, type RunContext } from './run.ts'
 
 /** Options of every such command. */
@@ -14,11 +15,7 @@ export const KAFKA_OPTIONS = {
     value: 'key=value',
     doc: 'Set an option; may be repeated. kafka.* says how to reach the brokers.',
   },
-  config: { value: 'FILE', doc: 'Read this file instead of millrace.yaml in the working directory.' },
-  conf: {
-    value: 'FILE',
-    doc: "Also read Flink's flink-conf.yaml or config.yaml; weaker than millrace.yaml.",
-  },
+  ...CONFIG_FILE_OPTIONS,
   json: { doc: 'Print JSON.' },
   help: { short: 'h', doc: 'Show this text.' },
 } as const satisfies Record<string, ArgumentSpec>

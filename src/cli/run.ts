@@ -7,6 +7,7 @@ import { validateSettings } from '../config.ts'
 import { errorChain, formatError } from '../core/error-report.ts'
 import { failureReport } from '../core/failure-report.ts'
 import { type ArgumentSpec, optionHelp, readArguments, usageError } from './arguments.ts'
+import { CONFIG_FILE_OPTIONS } from './config-options.ts'
 import { type ExitCode, JobWatch, type Verdict } from './job-watch.ts'
 import { startCommand } from './start-command.ts'
 
@@ -17,11 +18,7 @@ export const RUN_OPTIONS = {
     value: 'key=value',
     doc: 'Set an option; may be repeated. docs/configuration.md lists all keys.',
   },
-  config: { value: 'FILE', doc: 'Read this file instead of millrace.yaml in the working directory.' },
-  conf: {
-    value: 'FILE',
-    doc: "Also read Flink's flink-conf.yaml or config.yaml; weaker than millrace.yaml.",
-  },
+  ...CONFIG_FILE_OPTIONS,
   'log-level': { value: 'LEVEL', doc: 'debug, info, warn or error; short for -D log.level=LEVEL.' },
   'dry-run': { doc: "Print the job's graph to stdout and start nothing." },
   fresh: { doc: 'Begin without the state and positions of earlier runs.' },

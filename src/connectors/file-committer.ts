@@ -11,7 +11,8 @@
  */
 import { dirname } from 'node:path'
 import type { CommitPermit, Committer, CommitterContext } from '../core/connector.ts'
-import { isMillraceError, MillraceError } from '../errors.ts'
+import { dueCommittables } from '../core/due-committables.ts'
+import { isMillraceError, type MillraceError } from '../errors.ts'
 import { checkFormat, type FileCommittable, lostFile, lostFiles, pathBelow } from './file-committable.ts'
 import { checksumOf, makeFolder, moveFile, removeFile, sizeOf, syncFolder } from './file-disk.ts'
 
@@ -25,11 +26,11 @@ export class FileCommitter implements Committer<FileCommittable> {
   }
 
   async commit(permit: CommitPermit, committables: readonly FileCommittable[]): Promise<void> {
-    await this.#publishAll(due(permit, committables), false)
+    await this.#publishAll(dueCommittables(permit, committables), false)
   }
 
   async recover(permit: CommitPermit, committables: readonly FileCommittable[]): Promise<void> {
-    await this.#publishAll(due(permit, committables), true)
+    await this.#publishAll(dueCommittables(permit, committables), true)
   }
 
   async #publishAll(committables: readonly FileCommittable[], thorough: boolean): Promise<void> {
@@ -92,15 +93,4 @@ async function publish(committable: FileCommittable, thorough: boolean): Promise
 
 function pathsOf({ base, staged, path }: FileCommittable): { readonly from: string; readonly to: string } {
   return { from: pathBelow(base, staged), to: pathBelow(base, path) }
-}
-
-/** Committables whose commits are not known to be durable. */
-function due(permit: CommitPermit, committables: readonly FileCommittable[]): FileCommittable[] {
-  for (const { n } of committables)
-    if (n > permit.checkpointId)
-      throw new MillraceError(
-        'MILLRACE_INTERNAL',
-        `no permit for checkpoint ${n}: the latest complete one is ${permit.checkpointId}`,
-      )
-  return committables.filter(({ n }) => n > permit.confirmed)
 }

@@ -8,7 +8,8 @@ import type { World } from '../core/ports.ts'
 import { KafkaError, MillraceError } from '../errors.ts'
 import { decodeControlRecord, writeControlRecords } from './control-records.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
-import { endOffset, startOffset, TopicTail } from './topic-tail.ts'
+import { endOffset, startOffset } from './topic-offsets.ts'
+import { TopicTail } from './topic-tail.ts'
 import { jobTopic, workerGroupId } from './transactional-id.ts'
 
 /** How long a read waits for an answer, in ms. */

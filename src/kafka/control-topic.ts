@@ -24,7 +24,8 @@ import {
   writeControlRecords,
 } from './control-records.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
-import { endOffset, TopicTail } from './topic-tail.ts'
+import { endOffset } from './topic-offsets.ts'
+import { TopicTail } from './topic-tail.ts'
 import { jobTopic } from './transactional-id.ts'
 
 /** How long a read waits for a command, in ms. */

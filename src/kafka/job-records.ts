@@ -24,32 +24,49 @@ export interface LastWord {
   readonly completedAt?: number
 }
 
+/** Completed checkpoints of all runs among a log's entries, by number. @throws StateLostError for one that cannot be read */
+export function completedIn(entries: ReadonlyMap<string, string>, topic: string): CompletedCheckpoint[] {
+  const completed: CompletedCheckpoint[] = []
+  for (const [key, text] of entries)
+    if (key.startsWith('completed/')) completed.push(decodeCheckpoint(text, `${topic} key ${key}`))
+  return completed.sort((a, b) => a.n - b.n)
+}
+
+/** The JSON of one entry; undefined if there is none. */
+export function parsedEntry<T>(entries: ReadonlyMap<string, string>, key: string): T | undefined {
+  const text = entries.get(key)
+  return text === undefined ? undefined : (JSON.parse(text) as T)
+}
+
+/** Highest checkpoint of a run whose commits are durable: its own record says so, or it rode in a later commit point. -1 = none. */
+export function confirmedOf(
+  entries: ReadonlyMap<string, string>,
+  run: string | undefined,
+  completed: readonly CompletedCheckpoint[],
+): number {
+  const record = parsedEntry<{ run: string; n: number }>(entries, 'confirmed')
+  let confirmed = record !== undefined && record.run === run ? record.n : -1
+  for (const checkpoint of completed)
+    if (checkpoint.run === run) confirmed = Math.max(confirmed, checkpoint.confirmed)
+  return confirmed
+}
+
 /** `job` is the name as it is written in topic names. */
 export async function readJobRecords(cluster: KafkaCluster, job: string, world: World): Promise<JobRecords> {
   const topic = `millrace.${job}.checkpoints`
-  let attempt: AttemptRecord | undefined
-  let end: JobRecord | undefined
-  let confirmed: { run: string; n: number } | undefined
-  const completed = new Map<string, CompletedCheckpoint>()
+  const entries = new Map<string, string>()
   await readLog(cluster, topic, world, (key, value) => {
     if (isChunkKey(key)) return
-    if (key === 'attempt') attempt = value === null ? undefined : JSON.parse(value.toString())
-    else if (key === 'job') end = value === null ? undefined : JSON.parse(value.toString())
-    else if (key === 'confirmed') confirmed = value === null ? undefined : JSON.parse(value.toString())
-    else if (key.startsWith('completed/')) {
-      if (value === null) completed.delete(key)
-      else completed.set(key, decodeCheckpoint(value.toString(), `${topic} (${key})`))
-    }
+    if (value === null) entries.delete(key)
+    else entries.set(key, value.toString('utf8'))
   })
-  const run = attempt?.run
+  const attempt = parsedEntry<AttemptRecord>(entries, 'attempt')
+  const completed = completedIn(entries, topic)
   return {
     attempt,
-    job: end,
-    completed: [...completed.values()].sort((a, b) => a.n - b.n),
-    confirmed: Math.max(
-      confirmed !== undefined && confirmed.run === run ? confirmed.n : -1,
-      ...[...completed.values()].filter((each) => each.run === run).map((each) => each.confirmed),
-    ),
+    job: parsedEntry<JobRecord>(entries, 'job'),
+    completed,
+    confirmed: confirmedOf(entries, attempt?.run, completed),
   }
 }
 

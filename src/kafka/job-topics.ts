@@ -12,15 +12,12 @@ import type {
   JobRecord,
   RecoveryFacts,
 } from '../checkpoint/checkpoint-store.ts'
-import {
-  type CompletedCheckpoint,
-  decodeCheckpoint,
-  encodeCheckpoint,
-} from '../checkpoint/completed-checkpoint.ts'
+import { type CompletedCheckpoint, encodeCheckpoint } from '../checkpoint/completed-checkpoint.ts'
 import type { GroupOffset } from '../core/connector.ts'
 import type { World } from '../core/ports.ts'
 import { isMillraceError, KafkaError, MillraceError } from '../errors.ts'
 import type { HealingLog, RewrittenBatch } from './healing-log.ts'
+import { completedIn, confirmedOf, parsedEntry } from './job-records.ts'
 import { type KafkaCluster, KafkaCode, type TopicDescription } from './kafka-cluster.ts'
 import { isChunkKey, TopicBlobStore } from './topic-blob-store.ts'
 import { FencedProducer, type LogEntry, readLog } from './topic-log.ts'
@@ -381,27 +378,14 @@ function messageOf(error: unknown): string {
 }
 
 function factsOf(entries: ReadonlyMap<string, string>, topic: string): RecoveryFacts {
-  const parse = <T>(key: string): T | undefined => {
-    const text = entries.get(key)
-    return text === undefined ? undefined : (JSON.parse(text) as T)
-  }
-  const attempt = parse<AttemptRecord>('attempt')
-  const confirmedRecord = parse<{ run: string; n: number }>('confirmed')
-  const recorded: CompletedCheckpoint[] = []
-  for (const [key, text] of entries)
-    if (attempt !== undefined && key.startsWith('completed/'))
-      recorded.push(decodeCheckpoint(text, `${topic} key ${key}`))
-  recorded.sort((a, b) => a.n - b.n)
-  const completed = recorded.filter(({ run }) => run === attempt?.run)
-  let confirmed =
-    confirmedRecord !== undefined && confirmedRecord.run === attempt?.run ? confirmedRecord.n : -1
-  for (const checkpoint of completed) confirmed = Math.max(confirmed, checkpoint.confirmed)
+  const attempt = parsedEntry<AttemptRecord>(entries, 'attempt')
+  const recorded = attempt === undefined ? [] : completedIn(entries, topic)
   return {
     attempt,
-    job: parse<JobRecord>('job'),
-    completed,
+    job: parsedEntry<JobRecord>(entries, 'job'),
+    completed: recorded.filter(({ run }) => run === attempt?.run),
     ofEarlierRuns: recorded.filter(({ run }) => run !== attempt?.run),
-    confirmed,
+    confirmed: confirmedOf(entries, attempt?.run, recorded),
     acceptedLost: [...entries.keys()]
       .filter((key) => key.startsWith('lost/'))
       .map((key) => key.slice('lost/'.length)),

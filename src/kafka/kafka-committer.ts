@@ -13,6 +13,7 @@
  */
 import { isLostOutput, lostCommittable, lostOutput } from '../checkpoint/lost-output.ts'
 import type { CommitPermit, Committer } from '../core/connector.ts'
+import { dueCommittables } from '../core/due-committables.ts'
 import type { World } from '../core/ports.ts'
 import { KafkaError, MillraceError } from '../errors.ts'
 import { heal } from './healer.ts'
@@ -43,7 +44,7 @@ export class KafkaCommitter implements Committer<KafkaCommittable> {
   }
 
   async commit(permit: CommitPermit, committables: readonly KafkaCommittable[]): Promise<void> {
-    for (const committable of due(permit, committables)) {
+    for (const committable of dueCommittables(permit, committables)) {
       const refusal = await this.#end(committable)
       if (refusal !== undefined)
         throw new MillraceError(
@@ -56,7 +57,7 @@ export class KafkaCommitter implements Committer<KafkaCommittable> {
 
   async recover(permit: CommitPermit, committables: readonly KafkaCommittable[]): Promise<void> {
     const losses: MillraceError[] = []
-    for (const committable of due(permit, committables)) {
+    for (const committable of dueCommittables(permit, committables)) {
       const refusal = await this.#end(committable)
       const loss = refusal === undefined ? undefined : await this.#makeGood(committable, refusal)
       if (loss !== undefined) losses.push(loss)
@@ -96,15 +97,4 @@ export class KafkaCommitter implements Committer<KafkaCommittable> {
   }
 
   async close(): Promise<void> {}
-}
-
-/** Committables whose commits are not known to be durable. */
-function due(permit: CommitPermit, committables: readonly KafkaCommittable[]): KafkaCommittable[] {
-  for (const { n } of committables)
-    if (n > permit.checkpointId)
-      throw new MillraceError(
-        'MILLRACE_INTERNAL',
-        `no permit for checkpoint ${n}: the latest complete one is ${permit.checkpointId}`,
-      )
-  return committables.filter(({ n }) => n > permit.confirmed)
 }

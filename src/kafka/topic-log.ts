@@ -7,7 +7,6 @@ import type { RewrittenBatch } from './healing-log.ts'
 import {
   type FetchedPartition,
   type GroupOffsetCommit,
-  type IsolationLevel,
   type KafkaCluster,
   KafkaCode,
   type ProducerIdentity,
@@ -15,6 +14,7 @@ import {
 } from './kafka-cluster.ts'
 import { RecordBatchReader } from './record-batch.ts'
 import { type BatchProducerFields, NO_PRODUCER, RecordBatchBuilder } from './record-batch-builder.ts'
+import { endOffset } from './topic-offsets.ts'
 
 /** A keyed entry; null deletes. */
 export interface LogEntry {
@@ -36,9 +36,9 @@ export async function readLog(
   world: World,
   visit: (key: string, value: Buffer | null) => void,
 ): Promise<void> {
-  const end = await endOf(cluster, topic, 'read_uncommitted')
+  const end = await endOffset(cluster, topic, 'read_uncommitted')
   // Transactions that a fence aborted are closed a little later; what is behind them must be seen.
-  for (let waited = 0; (await endOf(cluster, topic, 'read_committed')) < end; waited++) {
+  for (let waited = 0; (await endOffset(cluster, topic, 'read_committed')) < end; waited++) {
     if (waited > 0 && waited % 250 === 0)
       world.logger.warn(`waiting for open transactions on ${topic} to end`)
     await world.timers.sleep(20)
@@ -110,17 +110,6 @@ async function fetchOne(
     if (patient && isMillraceError(error) && error.retriable) return undefined
     throw error
   }
-}
-
-async function endOf(cluster: KafkaCluster, topic: string, isolation: IsolationLevel): Promise<bigint> {
-  const [listed] = await cluster.listOffsets([{ topic, partition: 0 }], 'latest', isolation)
-  if (listed === undefined || listed.errorCode !== 0)
-    throw new MillraceError(
-      'MILLRACE_KAFKA_PROTOCOL',
-      `cannot look up the end of ${topic}: broker error ${listed?.errorCode ?? -1}`,
-      { retriable: true },
-    )
-  return listed.offset
 }
 
 /** Stores entries outside of any transaction (snapshot chunks: their names are unique, so a duplicate is harmless). */

@@ -75,24 +75,3 @@ export class TopicTail {
     return records
   }
 }
-
-/** Where partition 0 of a topic ends now. */
-export async function endOffset(cluster: KafkaCluster, topic: string): Promise<bigint> {
-  return listed(cluster, topic, 'latest')
-}
-
-/** Where partition 0 of a topic begins now. */
-export async function startOffset(cluster: KafkaCluster, topic: string): Promise<bigint> {
-  return listed(cluster, topic, 'earliest')
-}
-
-async function listed(cluster: KafkaCluster, topic: string, at: 'earliest' | 'latest'): Promise<bigint> {
-  const [found] = await cluster.listOffsets([{ topic, partition: 0 }], at, 'read_uncommitted')
-  if (found === undefined || found.errorCode !== KafkaCode.NONE)
-    throw new MillraceError(
-      'MILLRACE_KAFKA_PROTOCOL',
-      `cannot look up offsets of ${topic}: broker error ${found?.errorCode ?? -1}`,
-      { retriable: true },
-    )
-  return found.offset
-}

@@ -9,6 +9,7 @@ import { getLaunchSettings, type LaunchSettings, restoreChoice } from '../api/la
 import type { BlobStore } from '../checkpoint/checkpoint-storage.ts'
 import type { CheckpointStore, OutputTransactions } from '../checkpoint/checkpoint-store.ts'
 import type { Leadership } from '../checkpoint/leadership.ts'
+import { connectorSettings } from '../config/connector-settings.ts'
 import { jobSettings } from '../config/job-settings.ts'
 import { kafkaConnection } from '../config/kafka-connection.ts'
 import { checkpointRoot, redisSettings, stateSettings } from '../config/state-settings.ts'
@@ -403,12 +404,8 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
   let group: WorkerGroup | undefined
   const environment: KafkaEnvironment = {
     cluster,
-    fetchMaxBytes: config.get('kafka.fetch.max-bytes'),
-    fetchMaxWaitMs: config.get('kafka.fetch.max-wait'),
+    ...connectorSettings(config, settings),
     maxTransactionTimeoutMs,
-    serdes: { schemaRegistryUrl: config.get('schema.registry.url') },
-    exactlyOnceByDefault:
-      settings.checkpointing.intervalMs !== undefined && settings.checkpointing.mode === 'EXACTLY_ONCE',
     healing: () => store,
     assertAlive: () => {
       const silent = group?.silentFor() ?? 0

@@ -3,6 +3,7 @@
  * changes nothing. Part of the composition root, since every leaf has something to say.
  */
 import { readFile } from 'node:fs/promises'
+import { connectorSettings } from '../config/connector-settings.ts'
 import { jobSettings } from '../config/job-settings.ts'
 import type { Config } from '../config.ts'
 import { type Diagnosis, diagnosisOf, fix, ok, skipped } from '../core/diagnosis.ts'
@@ -97,12 +98,8 @@ async function kafka(job: ExaminedJob, config: Config, graph: JobGraph): Promise
       const maxTransactionTimeoutMs = await maxTransactionTimeout(cluster)
       const environment = {
         cluster,
-        fetchMaxBytes: config.get('kafka.fetch.max-bytes'),
-        fetchMaxWaitMs: config.get('kafka.fetch.max-wait'),
+        ...connectorSettings(config, settings),
         maxTransactionTimeoutMs,
-        serdes: { schemaRegistryUrl: config.get('schema.registry.url') },
-        exactlyOnceByDefault:
-          settings.checkpointing.intervalMs !== undefined && settings.checkpointing.mode === 'EXACTLY_ONCE',
         healing: nobodyWrites,
         assertAlive: nobodyWrites,
       }

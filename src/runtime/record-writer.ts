@@ -6,7 +6,7 @@
 import type { SubtaskInfo } from '../core/connector.ts'
 import type { RecordVector, StreamEvent } from '../core/element.ts'
 import { recordVector } from '../core/element.ts'
-import { keyGroupOf, subtaskOfKeyGroup } from '../core/graph/key-groups.ts'
+import { subtaskOfKey } from '../core/graph/key-groups.ts'
 import type { Partitioner } from '../core/graph/stream-graph.ts'
 import { userError } from '../core/operators/user-error.ts'
 import type { LocalChannel } from './channel.ts'
@@ -88,7 +88,7 @@ export class RecordWriter {
         const { keyOf } = partitioner
         const { maxParallelism, downstreamParallelism, sender } = options
         const owner = (value: unknown): number =>
-          subtaskOfKeyGroup(keyGroupOf(keyOf(value), maxParallelism), maxParallelism, downstreamParallelism)
+          subtaskOfKey(keyOf(value), maxParallelism, downstreamParallelism)
         const choice = named(owner, sender, 'The key selector for the output')
         return (vector) => this.#scatter(vector, choice)
       }

@@ -6,7 +6,7 @@
 import type { InFlightElement, KeptElement } from '../checkpoint/in-flight.ts'
 import { recordVector } from '../core/element.ts'
 import type { JobEdge, JobGraph, JobVertex } from '../core/graph/job-graph.ts'
-import { keyGroupOf, subtaskOfKeyGroup } from '../core/graph/key-groups.ts'
+import { subtaskOfKey } from '../core/graph/key-groups.ts'
 import { MillraceError } from '../errors.ts'
 
 /** Name of an edge in checkpoints: the operators at its ends, by uid. */
@@ -77,12 +77,7 @@ function ownPart(
       )
     case 'hash': {
       const { keyOf } = partitioner
-      return pick(
-        vector,
-        (value) =>
-          subtaskOfKeyGroup(keyGroupOf(keyOf(value), maxParallelism), maxParallelism, parallelism) ===
-          subtask,
-      )
+      return pick(vector, (value) => subtaskOfKey(keyOf(value), maxParallelism, parallelism) === subtask)
     }
     case 'custom': {
       const { choose, keyOf } = partitioner

@@ -16,9 +16,6 @@ import { buildJobGraph } from '../core/graph/job-graph-builder.ts'
 import type { RestoreChoice } from '../core/job-settings.ts'
 import type { Clock, Timers, World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
-import type { GroupMemberOptions } from '../kafka/group-member.ts'
-import type { FromMember, MemberLink, ToMember } from '../kafka/group-messages.ts'
-import { serveMember } from '../kafka/member-service.ts'
 import { MetricRegistry } from '../metrics/metrics.ts'
 import { type Composition, composeKafkaJob, createMaster } from '../runtime/deployment.ts'
 import type { FaultPoint } from '../runtime/fault-points.ts'
@@ -28,6 +25,7 @@ import { ProcessTimers } from './process-timers.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import type { SimulatedClient } from './simulated-client.ts'
 import type { SimulatedKafka } from './simulated-cluster.ts'
+import { simulatedMembership } from './simulated-membership.ts'
 import type { SimulatedState } from './simulated-state.ts'
 import type { StateKind } from './simulation-scenario.ts'
 import type { SimulationTrace } from './simulation-trace.ts'
@@ -219,7 +217,14 @@ export class SimulatedWorker {
       world,
       incarnation,
       cluster: this.#records,
-      startMember: (member) => this.#startMember(member, world),
+      startMember: (member) =>
+        simulatedMembership({
+          client: this.#membership,
+          timers: this.#memberTimers,
+          recordTimers: this.#recordTimers,
+          world: { ...world, random: this.#options.random.fork('member') },
+          member,
+        }),
       openStorage: (own) => state.storage(own),
       fault: (point) => this.#options.onPoint(name, point),
     })
@@ -260,43 +265,6 @@ export class SimulatedWorker {
     if (submission === undefined)
       throw new MillraceError('MILLRACE_INTERNAL', `job '${jobName}' was not submitted`)
     return submission
-  }
-
-  #startMember(member: GroupMemberOptions, world: World): MemberLink {
-    const timers = this.#memberTimers
-    let lastBeat = 0
-    const toRecords = mailbox<FromMember>(this.#recordTimers, (message) => link.onMessage?.(message))
-    const serve = serveMember(
-      this.#membership,
-      { ...world, timers, random: this.#options.random.fork('member') },
-      member,
-      {
-        send: toRecords,
-        beat: (at) => {
-          lastBeat = at
-        },
-        left: () => undefined,
-      },
-    )
-    const link: MemberLink = {
-      send: mailbox<ToMember>(timers, serve),
-      onMessage: undefined,
-      lastBeat: () => lastBeat,
-      terminate: () => {
-        timers.cut()
-        this.#membership.kill()
-      },
-    }
-    return link
-  }
-}
-
-/** Messages to another thread: delivered later, in order. */
-function mailbox<T>(timers: Timers, deliver: (message: T) => void): (message: T) => void {
-  const waiting: T[] = []
-  return (message) => {
-    waiting.push(message)
-    timers.schedule(0, () => deliver(waiting.shift()!))
   }
 }
 

@@ -13,8 +13,6 @@ import {
 import type { ListState, ValueState } from '../../src/core/state.ts'
 import { ListStateDescriptor, ValueStateDescriptor } from '../../src/core/state.ts'
 import { TumblingEventTimeWindows } from '../../src/core/windows/assigners.ts'
-import type { TimeWindow } from '../../src/core/windows/time-window.ts'
-import { type ProcessWindowContext, ProcessWindowFunction } from '../../src/core/windows/window-function.ts'
 import type { SimulatedJob } from '../../src/testing/simulated-job.ts'
 import type { SeenRecord } from '../../src/testing/simulation-units.ts'
 import { asyncOrdered, asyncUnordered } from './async-jobs.ts'
@@ -34,6 +32,7 @@ import {
   type Total,
   timedRecord,
   values,
+  WindowSum,
 } from './job-ends.ts'
 import { intervalJoin, sessions, windowJoin } from './join-jobs.ts'
 import { describeFirst, difference, perKeyCounts } from './oracle.ts'
@@ -228,23 +227,6 @@ export const twoSinks: SimulatedJob = {
 }
 
 const WINDOW_MS = 50
-
-/** Sum of a key in a window. */
-class WindowSum extends ProcessWindowFunction<Event, Gathered, string> {
-  override process(
-    key: string,
-    context: ProcessWindowContext<TimeWindow>,
-    elements: readonly Event[],
-    out: Collector<Gathered>,
-  ): void {
-    out.collect({
-      from: elements.map(({ from }) => from),
-      key,
-      sum: elements.reduce((sum, { amount }) => sum + amount, 0),
-      start: context.window().start,
-    })
-  }
-}
 
 /** Tumbling windows of event time, whose watermarks come from all partitions. */
 export const windows: SimulatedJob = {

@@ -3,8 +3,6 @@ import type { Collector } from '../../src/core/functions.ts'
 import { ProcessJoinFunction } from '../../src/core/operators/join-context.ts'
 import { TumblingEventTimeWindows } from '../../src/core/windows/assigners.ts'
 import { EventTimeSessionWindows } from '../../src/core/windows/session-assigners.ts'
-import type { TimeWindow } from '../../src/core/windows/time-window.ts'
-import { type ProcessWindowContext, ProcessWindowFunction } from '../../src/core/windows/window-function.ts'
 import type { RecordsByTopic, SimulatedJob } from '../../src/testing/simulated-job.ts'
 import type { Origin } from '../../src/testing/simulation-units.ts'
 import {
@@ -12,7 +10,6 @@ import {
   END_MS,
   type Event,
   events,
-  type Gathered,
   isNoEnd,
   origins,
   outOfOrder,
@@ -21,6 +18,7 @@ import {
   source,
   timedRecord,
   values,
+  WindowSum,
 } from './job-ends.ts'
 import { difference } from './oracle.ts'
 
@@ -56,23 +54,6 @@ function timed(input: RecordsByTopic, topic: string): Timed[] {
 
 const GAP_MS = 30
 
-/** Sum of a key in a session. */
-class SessionSum extends ProcessWindowFunction<Event, Gathered, string> {
-  override process(
-    key: string,
-    context: ProcessWindowContext<TimeWindow>,
-    elements: readonly Event[],
-    out: Collector<Gathered>,
-  ): void {
-    out.collect({
-      from: elements.map(({ from }) => from),
-      key,
-      sum: elements.reduce((sum, { amount }) => sum + amount, 0),
-      start: context.window().start,
-    })
-  }
-}
-
 /** Sessions of a key, which merge as records come in between. */
 export const sessions: SimulatedJob = {
   name: 'sessions',
@@ -88,7 +69,7 @@ export const sessions: SimulatedJob = {
       .uid('no-end')
       .keyBy(({ key }) => key)
       .window(EventTimeSessionWindows.withGap(GAP_MS))
-      .process(new SessionSum())
+      .process(new WindowSum())
       .uid('sums')
     sink(sums, scenario, 'sessions-out', world)
   },

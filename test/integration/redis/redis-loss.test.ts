@@ -1,23 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
-import { RedisProcess, SAFE, until } from './redis-process.ts'
+import { type RedisProcess, SAFE, until } from './redis-process.ts'
 import { everything, RedisScene, record, storeOf, values } from './redis-scene.ts'
 
 const TIMEOUT = 60_000
 let scene: RedisScene
-const servers: RedisProcess[] = []
 beforeEach(() => {
   scene = new RedisScene()
 })
-afterEach(async () => {
-  await scene.close()
-  for (const server of servers.splice(0)) await server.stop()
-})
-
-async function start(...options: Parameters<typeof RedisProcess.start>): Promise<RedisProcess> {
-  const server = await RedisProcess.start(...options)
-  servers.push(server)
-  return server
-}
+afterEach(() => scene.close())
 
 describe('what is missing in Redis is lost state, not empty state', () => {
   /** A base and two segments, timers in each. */
@@ -40,7 +30,7 @@ describe('what is missing in Redis is lost state, not empty state', () => {
   test.each(['marker', 'base', 'base-timers', '1.2.0', '1.2.0-timers', '1.3.0', '1.3.0-timers'])(
     'the key %s, deleted by hand, is found at the restore and named',
     async (part) => {
-      const server = await start()
+      const server = await scene.server()
       const { state, handle } = await prepared(server)
       const key = (await server.keys()).find((name) => name.endsWith(`/2}:${part}`))!
       await server.ask('DEL', key)
@@ -56,7 +46,7 @@ describe('what is missing in Redis is lost state, not empty state', () => {
   test(
     'one record, deleted by hand, is found as well',
     async () => {
-      const server = await start()
+      const server = await scene.server()
       const { state, handle } = await prepared(server)
       for (const part of ['base', '1.3.0']) {
         const key = (await server.keys()).find((name) => name.endsWith(`/1}:${part}`))!
@@ -76,7 +66,7 @@ describe('what is missing in Redis is lost state, not empty state', () => {
   test(
     'an empty server is lost state, too',
     async () => {
-      const server = await start()
+      const server = await scene.server()
       const { state, handle } = await prepared(server)
       await server.ask('FLUSHALL')
       await expect(storeOf(state, 2, [handle])).rejects.toMatchObject({ code: 'MILLRACE_STATE_LOST' })
@@ -88,7 +78,7 @@ describe('what is missing in Redis is lost state, not empty state', () => {
   test(
     'a running attempt notices it when it reads, writes, folds or seals',
     async () => {
-      const server = await start()
+      const server = await scene.server()
       const { store, names } = await prepared(server)
       await store.write(4, [record('k1', 'v4')])
       await server.ask('FLUSHALL')
@@ -104,7 +94,7 @@ describe('what is missing in Redis is lost state, not empty state', () => {
   test(
     'a short segment is not folded',
     async () => {
-      const server = await start()
+      const server = await scene.server()
       const { store } = await prepared(server)
       const key = (await server.keys()).find((name) => name.endsWith('/0}:1.2.0'))!
       await server.ask('HDEL', key, ((await server.ask('HKEYS', key)) as string[])[0]!)
@@ -125,7 +115,7 @@ describe('a server that is killed', () => {
   test(
     'has all that was acknowledged when each write is synced, and the attempt goes on',
     async () => {
-      const server = await start(SAFE)
+      const server = await scene.server(SAFE)
       const state = await scene.state(server.url, { timeoutMs: 20_000 })
       const store = await storeOf(state, 1)
       await store.write(1, rows(3_000, 'v1'))
@@ -150,7 +140,7 @@ describe('a server that is killed', () => {
   test(
     'has it all, or says what it lost, when writes are synced once a second',
     async () => {
-      const server = await start({ ...SAFE, appendfsync: 'everysec' })
+      const server = await scene.server({ ...SAFE, appendfsync: 'everysec' })
       for (let round = 1; round <= 3; round++) {
         const state = await scene.state(server.url, { persistence: 'any', timeoutMs: 20_000 })
         const run = `run-${round}`
@@ -177,12 +167,12 @@ describe('a server that is killed', () => {
 
 describe('a primary that is lost', () => {
   async function pair(): Promise<{ primary: RedisProcess; replica: RedisProcess; url: string }> {
-    const primary = await start({ ...SAFE })
-    const replica = await start({ ...SAFE, replicaof: `127.0.0.1 ${primary.port}` })
+    const primary = await scene.server({ ...SAFE })
+    const replica = await scene.server({ ...SAFE, replicaof: `127.0.0.1 ${primary.port}` })
     await until('the replica is in step', async () =>
       /master_link_status:up/.test(String(await replica.ask('INFO', 'replication'))),
     )
-    const sentinel = await start(
+    const sentinel = await scene.server(
       {
         'sentinel monitor it': `127.0.0.1 ${primary.port} 1`,
         'sentinel down-after-milliseconds it': '500',

@@ -3,6 +3,7 @@ import type { Logger } from '../../../src/core/ports.ts'
 import type { ColdOrigin, ColdRecord, ColdStore } from '../../../src/state/cold-store.ts'
 import { RedisState, type RedisStateOptions } from '../../../src/state/redis-state.ts'
 import type { RedisStore } from '../../../src/state/redis-store.ts'
+import { RedisProcess } from './redis-process.ts'
 
 /** Key groups of the stores in here. */
 export const GROUPS = 4
@@ -24,10 +25,18 @@ export class WarningLog implements Logger {
   }
 }
 
-/** Opens connections and stores, and closes them all at the end. */
+/** Starts servers, opens connections and stores, and closes them all at the end. */
 export class RedisScene {
   readonly log = new WarningLog()
   readonly #open: RedisState[] = []
+  readonly #servers: RedisProcess[] = []
+
+  /** A server of this test; safe unless told otherwise. */
+  async server(...options: Parameters<typeof RedisProcess.start>): Promise<RedisProcess> {
+    const server = await RedisProcess.start(...options)
+    this.#servers.push(server)
+    return server
+  }
 
   /** A worker's connection. */
   async state(url: string, more: Partial<RedisStateOptions> = {}): Promise<RedisState> {
@@ -46,6 +55,7 @@ export class RedisScene {
 
   async close(): Promise<void> {
     for (const state of this.#open.splice(0)) await state.close()
+    for (const server of this.#servers.splice(0)) await server.stop()
   }
 }
 

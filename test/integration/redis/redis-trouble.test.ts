@@ -1,29 +1,19 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
-import { RedisProcess, SAFE, until } from './redis-process.ts'
+import { SAFE, until } from './redis-process.ts'
 import { RedisScene, record, storeOf, values } from './redis-scene.ts'
 
 const TIMEOUT = 60_000
 let scene: RedisScene
-const servers: RedisProcess[] = []
 beforeEach(() => {
   scene = new RedisScene()
 })
-afterEach(async () => {
-  await scene.close()
-  for (const server of servers.splice(0)) await server.stop()
-})
-
-async function start(...options: Parameters<typeof RedisProcess.start>): Promise<RedisProcess> {
-  const server = await RedisProcess.start(...options)
-  servers.push(server)
-  return server
-}
+afterEach(() => scene.close())
 
 describe('a server that would lose state is refused', () => {
   test.each(['allkeys-lru', 'volatile-ttl'])(
     'maxmemory-policy %s',
     async (policy) => {
-      const server = await start({ ...SAFE, 'maxmemory-policy': policy, maxmemory: '10mb' })
+      const server = await scene.server({ ...SAFE, 'maxmemory-policy': policy, maxmemory: '10mb' })
       await expect(scene.state(server.url)).rejects.toMatchObject({
         code: 'MILLRACE_REDIS_REFUSED',
         message: expect.stringMatching(`maxmemory-policy ${policy}.*noeviction`),
@@ -35,14 +25,14 @@ describe('a server that would lose state is refused', () => {
   test(
     'no append-only file, or one that is synced after the answer, unless weaker persistence is allowed',
     async () => {
-      const none = await start({})
+      const none = await scene.server({})
       await expect(scene.state(none.url)).rejects.toMatchObject({
         code: 'MILLRACE_REDIS_REFUSED',
         message: expect.stringMatching('appendonly yes.*state.backend.redis.persistence'),
       })
       await scene.state(none.url, { persistence: 'any' })
       expect(scene.log.warnings.join()).toMatch(/may lose completed checkpoints.*no append-only file/)
-      const lazy = await start({ ...SAFE, appendfsync: 'everysec' })
+      const lazy = await scene.server({ ...SAFE, appendfsync: 'everysec' })
       const opened = scene.state(lazy.url)
       const version = /redis_version:(\d+)\.(\d+)/.exec(String(await lazy.ask('INFO', 'server')))!
       if (Number(version[1]) * 100 + Number(version[2]) >= 702) await opened
@@ -58,7 +48,7 @@ describe('a server that would lose state is refused', () => {
   test(
     'a user with the rights of the guide is enough, and what it may not ask is said',
     async () => {
-      const server = await start(SAFE)
+      const server = await scene.server(SAFE)
       const rights =
         '~millrace:* resetchannels +eval +evalsha +hset +hget +hmget +hdel +hlen +hexists +hgetall +hincrby +hscan +exists +unlink +scan +info +ping +wait +waitaof'.split(
           ' ',
@@ -81,7 +71,7 @@ describe('a server that would lose state is refused', () => {
   test(
     'a wrong password is told from a server that is away, and is not repeated in the message',
     async () => {
-      const server = await start({ ...SAFE, requirepass: 'right' })
+      const server = await scene.server({ ...SAFE, requirepass: 'right' })
       for (const login of [':wr0ng@', 'nobody:wr0ng@', '']) {
         const refused = await scene.state(`redis://${login}127.0.0.1:${server.port}`).catch((error) => error)
         expect(refused).toMatchObject({ code: 'MILLRACE_REDIS_REFUSED' })
@@ -105,7 +95,7 @@ describe('a server in trouble', () => {
   test(
     'that is full fails the write, keeps the state, and goes on when it has room',
     async () => {
-      const server = await start({ ...SAFE, appendfsync: 'no', maxmemory: '10mb' })
+      const server = await scene.server({ ...SAFE, appendfsync: 'no', maxmemory: '10mb' })
       const state = await scene.state(server.url, { persistence: 'any' })
       const store = await storeOf(state, 1)
       await store.write(1, [record('first', '1', 't')])
@@ -135,7 +125,7 @@ describe('a server in trouble', () => {
   test(
     'that is loading fails what cannot wait, and answers what can',
     async () => {
-      const server = await start({ ...SAFE })
+      const server = await scene.server({ ...SAFE })
       const patient = await storeOf(await scene.state(server.url, { timeoutMs: 30_000 }), 1)
       const names = Array.from({ length: 1_500 }, (_, i) => `k${i}`)
       for (const name of names) await patient.write(1, [record(name, '1')])
@@ -152,7 +142,7 @@ describe('a server in trouble', () => {
   test(
     'that hangs fails commands in time, and what comes late changes nothing',
     async () => {
-      const server = await start(SAFE)
+      const server = await scene.server(SAFE)
       const state = await scene.state(server.url, { timeoutMs: 700 })
       const store = await storeOf(state, 1)
       await store.write(1, [record('a', '1'), record('b', '1')])
@@ -184,7 +174,7 @@ describe('a server in trouble', () => {
 
 describe('no command holds the server up', () => {
   test('while 200,000 records are written, read, folded and scanned', async () => {
-    const server = await start({ appendonly: 'no' })
+    const server = await scene.server({ appendonly: 'no' })
     const state = await scene.state(server.url, { persistence: 'any', timeoutMs: 60_000 })
     const store = await storeOf(state, 1)
     /** CPU time and calls of scripts so far. By the clock a call may be long because the machine did something else. */
