@@ -76,6 +76,8 @@ export class CheckpointDriver {
   readonly #forget: number[] = []
   /** Source groups of the last commit point, for preparing the next. */
   #groups: readonly string[] = []
+  /** What ended the attempt first of all that went wrong here, after `close` too; undefined = nothing. */
+  failure: unknown
   #closed = false
   /** Commits run in the order of their checkpoints; a failed one stops those behind it. */
   #commits: Promise<void> = Promise.resolve()
@@ -194,7 +196,7 @@ export class CheckpointDriver {
     try {
       effects = this.coordinator.handle(event)
     } catch (error) {
-      this.#options.onFailure(error)
+      this.#fail(error)
       return
     }
     // What a leader that lost the job cannot do may still be done, by the next one.
@@ -251,7 +253,7 @@ export class CheckpointDriver {
         world.logger.warn(`checkpoint ${effect.n} was aborted (${effect.reason}): ${effect.detail}`)
         for (const task of tasks) task.notifyAborted(effect.n)
         // Its sources have stopped; only a restart makes them read again.
-        if (this.#savepoints.stopsAt(effect.n)) this.#options.onFailure(stopFailed(effect.detail))
+        if (this.#savepoints.stopsAt(effect.n)) this.#fail(stopFailed(effect.detail))
         this.#options.onAborted?.(effect.n, effect.reason, effect.detail)
         return
       case 'NotifyConfirmed':
@@ -263,7 +265,7 @@ export class CheckpointDriver {
         // The run must not end with a savepoint that is none: the next take-over finishes the stop.
         if (effect.last && failure !== undefined) {
           this.#settle(this.#savepoints.requestOf(effect.n), (request) => request.reject(failure))
-          this.#options.onFailure(failure)
+          this.#fail(failure)
           return
         }
         const ended = this.#options.endOf(effect.kind, effect.last)
@@ -297,12 +299,10 @@ export class CheckpointDriver {
         )
         return
       case 'FailAttempt':
-        this.#options.onFailure(
-          new MillraceError('MILLRACE_CHECKPOINT_FAILED', effect.reason, { cause: effect.cause }),
-        )
+        this.#fail(new MillraceError('MILLRACE_CHECKPOINT_FAILED', effect.reason, { cause: effect.cause }))
         return
       case 'EndAttempt':
-        this.#options.onFailure(new MillraceError('MILLRACE_ATTEMPT_LOST', effect.reason))
+        this.#fail(new MillraceError('MILLRACE_ATTEMPT_LOST', effect.reason))
         return
     }
   }
@@ -320,10 +320,15 @@ export class CheckpointDriver {
     if (request !== undefined) answer(request)
   }
 
+  #fail(error: unknown): void {
+    this.failure ??= error
+    this.#options.onFailure(error)
+  }
+
   /** Failures of tracked work fail the attempt; `close` waits for it. */
   #track(work: Promise<unknown>): void {
     const tracked: Promise<unknown> = work
-      .catch((error: unknown) => this.#options.onFailure(error))
+      .catch((error: unknown) => this.#fail(error))
       .finally(() => this.#busy.delete(tracked))
     this.#busy.add(tracked)
   }

@@ -5,44 +5,45 @@
  *                       ▼                                                                     │
  *   CREATED ──lead──► RUNNING ──failure──► FAILING ──► RESTARTING ────────────────────────────┘
  *                       │  │                  └──► FAILED
- *                       │  ├── cancel ──► CANCELLING ──► CANCELED
+ *                       │  ├── cancel ──► CANCELLING ──► CANCELED   (FAILING if a checkpoint's output could not be committed; a job
+ *                       │  │                                         that is RESTARTING takes over once more: to commit it, and to end)
  *                       │  ├── stop ────► SUSPENDED      (a last checkpoint is complete and confirmed, or could not be taken in time)
  *                       │  └── all input read, last checkpoint confirmed ──► FINISHED
  *                       └── leadership lost ──► CREATED (standby)
  */
-import type { CheckpointStore, OutputTransactions } from '../checkpoint/checkpoint-store.ts'
-import type { Leadership } from '../checkpoint/leadership.ts'
 import {
   type Committer,
   isTwoPhase,
   type Source,
   type SourceSplit,
   type SplitEnumerator,
-  type SubtaskInfo,
 } from '../core/connector.ts'
 import { JobStatus } from '../core/constants.ts'
 import { deadline } from '../core/deadline.ts'
-import type { JobGraph } from '../core/graph/job-graph.ts'
-import type { JobControl } from '../core/job-control.ts'
 import type { JobInfo } from '../core/job-info.ts'
-import type { JobSettings, StartOptions } from '../core/job-settings.ts'
-import type { World } from '../core/ports.ts'
-import type { KeyedStateBackend, KeyGroupRange } from '../core/state.ts'
 import { isMillraceError, MillraceError } from '../errors.ts'
 import { Attempt } from './attempt.ts'
 import { CheckpointDriver } from './checkpoint-driver.ts'
-import type { FaultHook } from './fault-points.ts'
 import { jobCommands } from './job-commands.ts'
 import { jobFailure } from './job-failure.ts'
 import { JobHistory } from './job-history.ts'
 import { findings, pendingInfo, tasksInfo } from './job-info.ts'
+import type { JobMasterOptions } from './job-master-options.ts'
 import { JobState } from './job-state.ts'
 import { OutsideRuns } from './outside-runs.ts'
 import { RestartStrategy } from './restart-strategy.ts'
-import { type AttemptEnd, endOf, type JobEnd, type Running, suspend, tearDown } from './running-attempt.ts'
+import {
+  type AttemptEnd,
+  endOf,
+  type JobEnd,
+  type Running,
+  recordFailure,
+  suspend,
+  tearDown,
+} from './running-attempt.ts'
 import { discardEarlierRun, discardEnded, takeSavepoint } from './savepoints.ts'
 import { SplitDiscovery } from './split-discovery.ts'
-import type { AttemptStorage, StateStorage } from './state-storage.ts'
+import type { AttemptStorage } from './state-storage.ts'
 import { shapesOf, type Taken, TakeOver } from './take-over.ts'
 
 /** How long all of a stop may take. Leaving the group comes on top of it. */
@@ -51,28 +52,6 @@ const OVERDUE_MS = 8_000
 const CONTROL_CLOSE_MS = 1_500
 /** A worker that lost the job looks again after this time. */
 const REJOIN_MS = 500
-
-export interface JobMasterOptions {
-  readonly jobName: string
-  readonly graph: JobGraph
-  readonly world: World
-  readonly settings: JobSettings
-  readonly start: StartOptions
-  readonly incarnation: string
-  readonly leadership: Leadership
-  readonly store: CheckpointStore
-  readonly storage: StateStorage
-  readonly transactions: OutputTransactions | undefined
-  readonly createBackend: (options: {
-    run: string
-    range: KeyGroupRange
-    maxParallelism: number
-    info: SubtaskInfo
-  }) => KeyedStateBackend
-  readonly fault?: FaultHook | undefined
-  /** How people and tools reach the job; absent for a job without Kafka. */
-  readonly control?: JobControl | undefined
-}
 
 export class JobMaster {
   readonly #options: JobMasterOptions
@@ -261,10 +240,16 @@ export class JobMaster {
 
   async #attempts(): Promise<JobEnd> {
     const { leadership, world, store, control } = this.#options
+    // What a leader began it finishes before the job is CANCELED: output that a checkpoint promised, and the record of the end.
+    let leads = false
     for (;;) {
-      if (this.#wish !== undefined) return { status: this.#wish === 'cancel' ? 'CANCELED' : 'SUSPENDED' }
-      await this.#unlessAsked(leadership.lead())
-      if (this.#wish !== undefined) continue
+      if (this.#wish === 'stop') return { status: 'SUSPENDED' }
+      if (!leads) {
+        if (this.#wish === 'cancel') return { status: 'CANCELED' }
+        await this.#unlessAsked(leadership.lead())
+        if (this.#wish !== undefined) continue
+        leads = true
+      }
       control?.serve(jobCommands(this))
       const outcome = await this.#attempt()
       if (outcome.type === 'ended') return outcome.end
@@ -273,6 +258,7 @@ export class JobMaster {
         world.logger.warn(`this worker gives the job up: ${error.message}`)
         control?.pause()
         this.#state.move(JobStatus.CREATED)
+        leads = false
         await this.#pause(REJOIN_MS)
         continue
       }
@@ -280,14 +266,7 @@ export class JobMaster {
       this.#history.failed(error)
       const decision = this.#restart.failed(error, world.clock.now(), world.random.next())
       if (decision.type === 'fail') {
-        const reason = error instanceof Error ? error.message : String(error)
-        // A start that was refused before it had a run must not end the one before it.
-        if (this.#history.run !== '')
-          await store
-            .writeEnd({ run: this.#history.run, status: 'FAILED', at: world.clock.now(), reason })
-            .catch((cause: unknown) =>
-              world.logger.warn('could not record that the job FAILED', { error: cause }),
-            )
+        await recordFailure(this.#history.run, error, store, world)
         return { status: 'FAILED', error: jobFailure(this.#options.jobName, error, decision.reason) }
       }
       world.logger.error(
@@ -308,10 +287,11 @@ export class JobMaster {
     })
   }
 
-  /** Waits, unless somebody asks for the end. */
+  /** Waits, unless somebody asks for the end meanwhile. */
   async #pause(delayMs: number): Promise<void> {
     const wait = deadline(this.#options.world.timers, delayMs)
-    await this.#unlessAsked(wait.expired)
+    // A job that is being cancelled and fails at it must not try again without a pause.
+    await (this.#wish === undefined ? this.#unlessAsked(wait.expired) : wait.expired)
     wait.cancel()
   }
 
@@ -324,16 +304,12 @@ export class JobMaster {
       const started = await this.#deploy(enumerators)
       if ('end' in started) return started
       running = started
-      this.#running = running
-      running.driver.start()
-      running.attempt.run()
-      this.#state.move(JobStatus.RUNNING)
-      // Leadership may have gone and come back during the take-over.
-      this.#options.control?.serve(jobCommands(this))
-      for (const waiter of this.#waiting.splice(0)) waiter.resolve(running)
-      for (const [i, uid] of [...this.#sources.keys()].entries())
-        discoveries.push(this.#discovery(uid, enumerators[i] as SplitEnumerator<SourceSplit>, running))
-      for (const discovery of discoveries) discovery.start()
+      if (this.#wish !== 'cancel') {
+        this.#start(running)
+        for (const [i, uid] of [...this.#sources.keys()].entries())
+          discoveries.push(this.#discovery(uid, enumerators[i] as SplitEnumerator<SourceSplit>, running))
+        for (const discovery of discoveries) discovery.start()
+      }
       end = await this.#untilEnd(running)
     } catch (error) {
       end = { type: 'failed', error }
@@ -343,6 +319,16 @@ export class JobMaster {
     this.#running = undefined
     await Promise.allSettled(enumerators.map((enumerator) => enumerator.close()))
     return end
+  }
+
+  #start(running: Running): void {
+    this.#running = running
+    running.driver.start()
+    running.attempt.run()
+    this.#state.move(JobStatus.RUNNING)
+    // Leadership may have gone and come back during the take-over.
+    this.#options.control?.serve(jobCommands(this))
+    for (const waiter of this.#waiting.splice(0)) waiter.resolve(running)
   }
 
   /** Takes the job over, then everything is deployed and open, and nothing has run yet. */
@@ -358,6 +344,8 @@ export class JobMaster {
     this.#history.started(taken.plan.run, taken.plan.attempt, taken.base.n)
     const attemptStorage = await storage.begin(taken.plan.run, taken.plan.attempt)
     const running = this.#build(taken, attemptStorage)
+    // Its output is committed by now: nothing needs to be deployed to be cancelled.
+    if (this.#wish === 'cancel') return running
     try {
       await running.attempt.deploy()
     } catch (error) {
@@ -479,7 +467,7 @@ export class JobMaster {
     const end = await Promise.race([running.ended, asked])
     if (end !== undefined) return end
     if (this.#wish === 'cancel') {
-      this.#state.move(JobStatus.CANCELLING)
+      if (this.#running !== undefined) this.#state.move(JobStatus.CANCELLING)
       return { type: 'ended', end: { status: 'CANCELED' } }
     }
     return suspend(running, this.#options.world, this.#options.settings)

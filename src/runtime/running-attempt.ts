@@ -76,6 +76,20 @@ export async function suspend(running: Running, world: World, settings: JobSetti
   return end
 }
 
+/** Records that the run FAILED. A start that was refused before it had a run must not end the one before it. */
+export async function recordFailure(
+  run: string,
+  error: unknown,
+  store: CheckpointStore,
+  { clock, logger }: World,
+): Promise<void> {
+  if (run === '') return
+  const reason = error instanceof Error ? error.message : String(error)
+  await store
+    .writeEnd({ run, status: 'FAILED', at: clock.now(), reason })
+    .catch((cause: unknown) => logger.warn('could not record that the job FAILED', { error: cause }))
+}
+
 /** What the tear-down works with. */
 export interface TearDownParts {
   readonly world: World
@@ -96,22 +110,29 @@ export async function tearDown(
   // A commit point or a commit that has begun is carried through; then the tasks end.
   await running.driver.close()
   await running.attempt.cancel()
+  const cancelled = end.type === 'ended' && end.end.status === 'CANCELED'
+  // The next take-over finishes what a checkpoint promised, and ends the run then.
+  if (cancelled && running.driver.failure !== undefined)
+    return { type: 'failed', error: running.driver.failure }
   // Somebody else leads, or will read the truth: touch nothing.
   if (lost) return end
-  const kept = end.type === 'failed' || end.end.status === 'SUSPENDED'
+  // After a failure the next attempt of this process aborts what is open, by compare-and-set.
+  if (end.type === 'failed') return end
   try {
-    // After a failure the next attempt of this process aborts what is open, by compare-and-set.
-    if (end.type === 'ended')
-      await transactions?.abortOpen({
-        keep: running.driver.promised,
-        proveLeadership: () => store.proveLeadership(),
-      })
-    if (end.type === 'ended' && end.end.status === 'CANCELED')
-      await store.writeEnd({ run: running.run, status: 'CANCELED', at: world.clock.now() })
-    if (
-      !kept &&
-      !(end.type === 'ended' && end.end.status === 'CANCELED' && settings.checkpointing.retainOnCancellation)
-    ) {
+    await transactions?.abortOpen({
+      keep: running.driver.promised,
+      proveLeadership: () => store.proveLeadership(),
+    })
+    if (cancelled) await store.writeEnd({ run: running.run, status: 'CANCELED', at: world.clock.now() })
+  } catch (error) {
+    // Without its record the next start would go on with the job.
+    if (cancelled) return { type: 'failed', error }
+    world.logger.warn('could not abort what the job left open', { error })
+    return end
+  }
+  const kept = end.end.status === 'SUSPENDED' || (cancelled && settings.checkpointing.retainOnCancellation)
+  try {
+    if (!kept) {
       for (const checkpoint of running.driver.retained) {
         await discardCheckpoint(checkpoint, storage, store)
         await running.outside.forgotten(checkpoint)

@@ -196,8 +196,14 @@ class FuzzRun {
       go()
     }
     await this.#settle(flight)
-    const { outcome } = flight
-    if (outcome === undefined) return
+    if (flight.outcome === undefined) return
+    // Whoever takes a checkpoint as the one to come back to may drop what earlier ones name: those that are done are looked at first.
+    for (const other of this.#flights.slice(0, this.#flights.indexOf(flight) + 1))
+      if (other.outcome !== undefined) await this.#end(other, other.outcome)
+  }
+
+  /** Looks at what a freeze has written, and makes it the checkpoint to come back to. */
+  async #end(flight: Flight, outcome: Outcome): Promise<void> {
     this.#flights.splice(this.#flights.indexOf(flight), 1)
     if ('error' in outcome) {
       flight.frozen.release()

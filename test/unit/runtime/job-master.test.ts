@@ -4,7 +4,7 @@ import type { Leadership } from '../../../src/checkpoint/leadership.ts'
 import { jobSettings } from '../../../src/config/job-settings.ts'
 import { settingsOfCode } from '../../../src/config/setting.ts'
 import { resolveConfig } from '../../../src/config.ts'
-import type { Sink } from '../../../src/core/connector.ts'
+import type { Sink, TwoPhaseCommittingSink } from '../../../src/core/connector.ts'
 import { buildJobGraph } from '../../../src/core/graph/job-graph-builder.ts'
 import type { Logger } from '../../../src/core/ports.ts'
 import { MetricRegistry } from '../../../src/metrics/metrics.ts'
@@ -54,18 +54,48 @@ class Election implements Leadership {
 let master: JobMaster | undefined
 afterEach(() => master?.cancel())
 
-async function newMaster(election: Election): Promise<JobMaster> {
+/** Promises a number with each checkpoint. Its first commit waits for `answer`; what recovery makes good is in `recovered`. */
+class GivesUpOnce implements TwoPhaseCommittingSink<number, { readonly n: number }> {
+  readonly kind = 'gives up once'
+  readonly twoPhase = true
+  readonly committing = Promise.withResolvers<void>()
+  readonly answer = Promise.withResolvers<void>()
+  readonly recovered: number[] = []
+  describe = () => ({})
+  createWriter = () => ({
+    write: () => REAL_TIMERS.sleep(1),
+    flush: () => undefined,
+    close: () => undefined,
+    prepareCommit: (n: number) => [{ n }],
+  })
+  createCommitter = () => ({
+    commit: async () => {
+      this.committing.resolve()
+      await this.answer.promise
+    },
+    recover: async (_permit: unknown, committables: readonly { readonly n: number }[]) => {
+      this.recovered.push(...committables.map(({ n }) => n))
+    },
+    close: async () => undefined,
+  })
+}
+
+async function newMaster(
+  election: Election,
+  sink: Sink<number> = slowSink,
+  blobs = new MemoryBlobStore(),
+  store = new MemoryCheckpointStore(blobs),
+): Promise<JobMaster> {
   const executor = new RecordingExecutor()
   const env = StreamExecutionEnvironment.getExecutionEnvironment()
   env.enableCheckpointing(60_000)
-  env.fromSequence(1, Number.MAX_SAFE_INTEGER).sinkTo(slowSink)
+  env.fromSequence(1, Number.MAX_SAFE_INTEGER).sinkTo(sink)
   await env.executeAsync('job')
   const config = resolveConfig(settingsOfCode(executor.last.settings.config))
-  const blobs = new MemoryBlobStore()
   master = createMaster(
     {
       leadership: election,
-      store: new MemoryCheckpointStore(blobs),
+      store,
       storage: plainStorage(blobs, STATE_CODEC),
       transactions: undefined,
       close: async () => undefined,
@@ -116,5 +146,65 @@ describe('a checkpoint that somebody asks for', () => {
     expect(await end).toEqual({ status: 'CANCELED' })
     await asked
     await expect(leader.triggerCheckpoint()).rejects.toEqual(refusal)
+  })
+})
+
+describe('a job that is cancelled', () => {
+  const refused = new Error('the outside system gave it up')
+  const chosen = () => {
+    const election = new Election()
+    election.choose()
+    return election
+  }
+
+  test('while a commit fails makes its output good first, then it is CANCELED for good', async () => {
+    const sink = new GivesUpOnce()
+    const blobs = new MemoryBlobStore()
+    const store = new MemoryCheckpointStore(blobs)
+    const leader = await newMaster(chosen(), sink, blobs, store)
+    const end = leader.run()
+    const checkpoint = leader.triggerCheckpoint()
+    checkpoint.catch(() => undefined)
+    await sink.committing.promise
+    await leader.cancel()
+    sink.answer.reject(refused)
+    expect(await end).toEqual({ status: 'CANCELED' })
+    expect(sink.recovered).toEqual([1])
+    expect((await store.takeOver()).job).toMatchObject({ status: 'CANCELED' })
+  })
+
+  test('while it waits for its restart does not run again, and makes the output good, too', async () => {
+    const sink = new GivesUpOnce()
+    const blobs = new MemoryBlobStore()
+    const store = new MemoryCheckpointStore(blobs)
+    const leader = await newMaster(chosen(), sink, blobs, store)
+    const end = leader.run()
+    const checkpoint = leader.triggerCheckpoint()
+    checkpoint.catch(() => undefined)
+    await sink.committing.promise
+    sink.answer.reject(refused)
+    while (leader.status !== 'RESTARTING') await REAL_TIMERS.sleep(1)
+    await leader.cancel()
+    expect(await end).toEqual({ status: 'CANCELED' })
+    expect(sink.recovered).toEqual([1])
+    expect(leader.restarts).toBe(1)
+    expect((await store.takeOver()).job).toMatchObject({ status: 'CANCELED' })
+  })
+
+  test('tries again when its end cannot be recorded', async () => {
+    const blobs = new MemoryBlobStore()
+    const store = new MemoryCheckpointStore(blobs)
+    const record = store.writeEnd.bind(store)
+    let refusals = 1
+    store.writeEnd = async (end) => {
+      if (refusals-- > 0) throw refused
+      await record(end)
+    }
+    const leader = await newMaster(chosen(), slowSink, blobs, store)
+    const end = leader.run()
+    await leader.triggerCheckpoint()
+    await leader.cancel()
+    expect(await end).toEqual({ status: 'CANCELED' })
+    expect((await store.takeOver()).job).toMatchObject({ status: 'CANCELED' })
   })
 })
