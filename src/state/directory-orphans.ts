@@ -6,8 +6,9 @@ import { METADATA_FILE } from './directory-storage.ts'
 import { namesIn, removeStored, storing, TEMPORARY_ENDING } from './durable-file.ts'
 
 const FOLDER = /^chk-(\d+)$/
-/** `<name>-<attempt>`, and while it is being written `<name>-<attempt>.<attempt>.tmp`. */
-const BLOB = /-(\d+)(?:\.\d+)?$/
+/** `<name>-<attempt>`; while a file is being written, `<its name>.<attempt>.tmp` (metadata have no attempt in their own name). */
+const WRITTEN = /-(\d+)$/
+const BEING_WRITTEN = new RegExp(`\\.(\\d+)\\${TEMPORARY_ENDING}$`)
 
 /** The files of all runs, with paths as handles name them. `now` in epoch ms. @throws MILLRACE_CHECKPOINT_STORAGE */
 export async function listJobFiles(root: string, job: string, now: number): Promise<StoredBlob[]> {
@@ -57,8 +58,7 @@ async function foldersIn(run: string): Promise<string[]> {
 }
 
 function writerOf(file: string): number | undefined {
-  const name = file.endsWith(TEMPORARY_ENDING) ? file.slice(0, -TEMPORARY_ENDING.length) : file
-  const attempt = BLOB.exec(name)?.[1]
+  const attempt = (BEING_WRITTEN.exec(file) ?? WRITTEN.exec(file))?.[1]
   return attempt === undefined ? undefined : Number(attempt)
 }
 
