@@ -2,7 +2,7 @@
  * Between the records of the cache, the rows of a cold store and the images of checkpoints: one registry of states knows what form each
  * state has now; rows and images keep the form in which they were written.
  */
-import { encodeKey } from '../core/key-encoding.ts'
+import { withEncodedKey } from '../core/key-encoding.ts'
 import type { Key, KeyGroupImage, Namespace } from '../core/state.ts'
 import {
   type CachedRecord,
@@ -17,6 +17,13 @@ import type { HeapRegistry, RestoredState } from './heap-registry.ts'
 import { type ImageVisitor, KeyGroupImageReader, KeyGroupImageWriter } from './key-group-image.ts'
 import { bytesOfPart, type RecordName, recordNameOf } from './map-part.ts'
 import { type SlotFormat, withoutExpired } from './state-slot.ts'
+
+/** Names of records are many and short: they share buffers. */
+function sharedCopy(bytes: Uint8Array, length: number): Uint8Array {
+  const copy = Buffer.allocUnsafe(length)
+  for (let i = 0; i < length; i++) copy[i] = bytes[i]!
+  return copy
+}
 
 /** Writes and reads the rows of one operator subtask. */
 export class CacheCodec {
@@ -49,7 +56,7 @@ export class CacheCodec {
 
   /** The name of a record as the store knows it. */
   nameBytes({ key, part }: RecordName): Uint8Array {
-    return part === undefined ? encodeKey(key, this.#operatorName) : bytesOfPart(part)
+    return part === undefined ? withEncodedKey(key, this.#operatorName, sharedCopy) : bytesOfPart(part)
   }
 
   /** @throws StateLostError */

@@ -15,7 +15,7 @@ import type { KeyedStateHandle } from '../checkpoint/checkpoint-storage.ts'
 import type { KeyedSnapshotTarget, SelfStoringState } from '../checkpoint/keyed-snapshot.ts'
 import type { KeyGroupImage } from '../core/state.ts'
 import type { CacheCodec } from './cached-codec.ts'
-import { type CachedRecord, type CapturedRow, type RowBytes, weightOf } from './cached-record.ts'
+import { type CachedRecord, type CapturedRow, ChangeList, type RowBytes, weightOf } from './cached-record.ts'
 import type { ColdKey } from './cold-store.ts'
 import type { HeapTables } from './heap-tables.ts'
 
@@ -39,7 +39,7 @@ export class CacheFreeze implements SelfStoringState {
   /** The number of the segment that holds its changes; -1: none was closed for it. */
   segment: number
   /** Records that changed before it and after the freeze before. */
-  list: Set<CachedRecord>
+  list: ChangeList
   /** Rows of records that changed so and were evicted; needed for layers only. */
   evicted: EvictedRow[]
   /** All state was on the heap at the freeze: a full snapshot needs no store. */
@@ -103,7 +103,7 @@ export class CacheFreezes {
   /** Oldest first. */
   readonly #inFlight: CacheFreeze[] = []
   /** Records that changed since the newest freeze. */
-  #open = new Set<CachedRecord>()
+  #open = new ChangeList()
   /** Rows of those that were evicted since. */
   #evicted: EvictedRow[] = []
   #evictedBytes = 0
@@ -124,11 +124,6 @@ export class CacheFreezes {
   /** True while it is not known what a freeze needs: until then nothing may leave the cache. */
   get undecided(): boolean {
     return this.#inFlight.some(({ mode }) => mode === 'undecided')
-  }
-
-  /** Changed records in the cache since the newest freeze. */
-  get changed(): ReadonlySet<CachedRecord> {
-    return this.#open
   }
 
   begin(
@@ -153,7 +148,7 @@ export class CacheFreezes {
       lossy: this.#lossy,
       allHere,
     })
-    this.#open = new Set()
+    this.#open = new ChangeList()
     this.#evicted = []
     this.#evictedBytes = 0
     this.#lossy = false
@@ -214,7 +209,7 @@ export class CacheFreezes {
 
   /** A record is on the open list, and is written elsewhere: take it off. */
   unlist(record: CachedRecord): void {
-    this.#open.delete(record)
+    this.#open.remove(record)
     record.listed = -1
   }
 
@@ -246,7 +241,7 @@ export class CacheFreezes {
     freeze.mode = 'done'
     const at = this.#inFlight.indexOf(freeze)
     if (at >= 0) this.#inFlight.splice(at, 1)
-    freeze.list = new Set()
+    freeze.list = new ChangeList()
     freeze.evicted = []
     freeze.rows = []
     freeze.others = []
@@ -266,7 +261,7 @@ export class CacheFreezes {
         this.relist(record)
       }
     }
-    for (const record of freeze.list) {
+    for (const record of freeze.list.records) {
       if (record.listed !== freeze.number) continue
       if (next === undefined) this.relist(record)
       else {

@@ -29,6 +29,27 @@ export class CachedRecord extends KeyRecord {
   writing = 0
   /** What a freeze in flight has of it, as long as it was not changed since. */
   row: CapturedRow | undefined = undefined
+  /** Where it is in the open list, while it is on it. */
+  place = -1
+}
+
+/** Changed records: what a Set does, without a hash for each of a million records a second. A record is on one list that is still open. */
+export class ChangeList {
+  readonly records: CachedRecord[] = []
+
+  /** The record must not be on it. */
+  add(record: CachedRecord): void {
+    record.place = this.records.length
+    this.records.push(record)
+  }
+
+  /** The record must be on it, and on no list to which something was added since. */
+  remove(record: CachedRecord): void {
+    const last = this.records.pop()!
+    if (last === record) return
+    this.records[record.place] = last
+    last.place = record.place
+  }
 }
 
 /** Value and timers of a key as a store holds them; undefined = none. */
@@ -93,6 +114,8 @@ export class RowWriter {
     timers: ImageTimers | undefined = record.timers,
   ): RowBytes {
     const out = this.#out
+    if (record.isPlain && timers === undefined && formats.length === 1)
+      return { value: this.#plain(record.get(0), formats[0]!, now), timers: undefined }
     let begun = false
     record.forEachSpace((namespace, slots) => {
       const count = Math.min(slots.count, formats.length)
@@ -104,20 +127,36 @@ export class RowWriter {
         if (slot === undefined) continue
         if (!begun) out.reset()
         begun = true
-        const { kind, timed, serde } = format
-        out.writeCount(1 + KINDS.indexOf(kind) + (timed ? TIMED : 0) + (serde === undefined ? 0 : SERDE))
-        out.write(format.name)
-        if (serde !== undefined) out.write(serde.name)
-        out.write(namespace)
-        writeSlot(out, slot, format)
+        this.#slot(format, namespace, slot)
       }
     })
     let value: Uint8Array | undefined
     if (begun) {
       out.writeCount(0)
-      value = out.finish()
+      value = out.finishShared()
     }
     return { value, timers: this.#timers(timers) }
+  }
+
+  /** The usual record, one state and neither windows nor timers, without a closure or a loop. Same bytes. */
+  #plain(held: unknown, format: SlotFormat, now: number): Uint8Array | undefined {
+    const slot = held === undefined ? undefined : withoutExpired(held, format, now)
+    if (slot === undefined) return undefined
+    const out = this.#out
+    out.reset()
+    this.#slot(format, '', slot)
+    out.writeCount(0)
+    return out.finishShared()
+  }
+
+  #slot(format: SlotFormat, namespace: Namespace, slot: unknown): void {
+    const out = this.#out
+    const { kind, timed, serde } = format
+    out.writeCount(1 + KINDS.indexOf(kind) + (timed ? TIMED : 0) + (serde === undefined ? 0 : SERDE))
+    out.write(format.name)
+    if (serde !== undefined) out.write(serde.name)
+    out.write(namespace)
+    writeSlot(out, slot, format)
   }
 
   #timers(timers: ImageTimers | undefined): Uint8Array | undefined {
@@ -133,7 +172,7 @@ export class RowWriter {
         out.writeDouble(sequence)
       }
     }
-    return out.finish()
+    return out.finishShared()
   }
 }
 

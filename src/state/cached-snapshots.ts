@@ -15,13 +15,19 @@ import type { SealedState, SnapshotParts } from './cached-parts.ts'
 import {
   type CachedRecord,
   type CapturedRow,
+  ChangeList,
   type RowBytes,
   weightOf,
   weightOfBytes,
 } from './cached-record.ts'
 
 /** Records that go to the store in one call. */
-const ROWS_PER_WRITE = 1_000
+const ROWS_PER_WRITE = 4_000
+/** Items that are put in order count as one value in a slice. */
+const SORTED_PER_ENTRY = 16
+/** Slices whose rows go to the store together, and about how many bytes: their keys are spread over all key groups, each written by itself. */
+const SLICES_PER_WRITE = 2
+const BYTES_PER_WRITE = 1 << 20
 /** A record of this many bytes on the heap counts as one more value in a slice. */
 const WEIGHT_PER_ENTRY = 512
 /** Records passed over weigh this much of one that is written. */
@@ -219,13 +225,13 @@ export class CacheSnapshots implements FreezeWriter {
 
   /** All that changed before the freeze is in what was stored. */
   #allStored(freeze: CacheFreeze): void {
-    for (const record of freeze.list) {
+    for (const record of freeze.list.records) {
       if (record.listed !== freeze.number) continue
       record.listed = -1
       record.row = undefined
       if (record.isUnused) this.#parts.emptied(record)
     }
-    freeze.list = new Set()
+    freeze.list = new ChangeList()
     freeze.rows = []
     freeze.evicted = []
     freeze.lossy = false
@@ -283,28 +289,30 @@ export class CacheSnapshots implements FreezeWriter {
     const batch: Batch = { rows: [], bytes: 0 }
     let size = 0
     let budget = entriesPerSlice
+    const isFull = (): boolean =>
+      batch.rows.length >= SLICES_PER_WRITE * entriesPerSlice || batch.bytes >= BYTES_PER_WRITE
     const slice = async (): Promise<void> => {
-      size += await this.#flush(freeze, batch)
       await pause()
       this.#checkUsable(freeze)
       budget = entriesPerSlice
     }
     try {
-      for (const record of freeze.list) {
+      for (const record of await this.#byKeyGroup(freeze.list.records, (record) => record, slice)) {
         budget -= SKIP_WEIGHT
         if (record.listed === freeze.number && record.row === undefined) {
           budget -= 1 + record.weight / WEIGHT_PER_ENTRY
           this.#checkUsable(freeze)
           this.#writeLive(record, layer, batch)
         }
-        if (batch.rows.length >= ROWS_PER_WRITE) size += await this.#flush(freeze, batch)
+        if (isFull()) size += await this.#flush(freeze, batch)
         if (budget <= 0) await slice()
       }
       // From here on nothing is captured for this freeze: no record is on its list any more.
+      freeze.rows = await this.#byKeyGroup(freeze.rows, ({ record }) => record, slice)
       for (let row = freeze.rows.pop(); row !== undefined; row = freeze.rows.pop()) {
         budget -= 1 + row.record.weight / WEIGHT_PER_ENTRY
         this.#writeCaptured(row, layer, batch)
-        if (batch.rows.length >= ROWS_PER_WRITE) size += await this.#flush(freeze, batch)
+        if (isFull()) size += await this.#flush(freeze, batch)
         if (budget <= 0) await slice()
       }
       return size + (await this.#flush(freeze, batch))
@@ -312,6 +320,23 @@ export class CacheSnapshots implements FreezeWriter {
       this.#putBack(freeze, batch.rows.splice(0))
       throw error
     }
+  }
+
+  /** Items in the order of their key groups: a store writes each key group by itself. `slice` runs now and then. */
+  async #byKeyGroup<T>(
+    items: readonly T[],
+    recordOf: (item: T) => CachedRecord,
+    slice: () => Promise<void>,
+  ): Promise<T[]> {
+    if (!this.#storesChanges) return [...items]
+    const { range, entriesPerSlice } = this.#parts
+    const groups = Array.from({ length: range.end - range.start + 1 }, (): T[] => [])
+    for (let i = 0; i < items.length; i++) {
+      const item = items[i]!
+      groups[recordOf(item).keyGroup - range.start]!.push(item)
+      if (i % (SORTED_PER_ENTRY * entriesPerSlice) === 0 && i > 0) await slice()
+    }
+    return groups.flat()
   }
 
   #writeLive(record: CachedRecord, layer: LayerWriter | undefined, batch: Batch): void {

@@ -144,6 +144,14 @@ export class StructuredValueWriter {
     return Uint8Array.prototype.slice.call(this.#buffer, 0, this.#at)
   }
 
+  /** The same for one of many small blocks: small ones share a buffer, which stays as long as any of them. */
+  finishShared(): Uint8Array {
+    if (this.#failure !== undefined) throw this.#failure
+    const bytes = Buffer.allocUnsafe(this.#at)
+    this.#buffer.copy(bytes, 0, 0, this.#at)
+    return bytes
+  }
+
   /** Begins another block and forgets the one before: many small blocks need one writer. */
   reset(): void {
     this.#block++
