@@ -4,6 +4,7 @@
  * A segment of the port is one or more *parts* here. After a write whose fate is unknown (no answer, a broken connection) nothing more goes
  * into that part: the server may still do the write late, and in a newer part it can only lie below what replaced it.
  */
+import { murmur3 } from '../core/murmur3.ts'
 import type { RedisGroupKeys } from './redis-keys.ts'
 
 /** Number of segments that were there before the attempt wrote anything: restored, or copied from another run. */
@@ -26,6 +27,29 @@ export interface RedisPart {
   bytes: number
   /** As durable as the store promises. */
   durable: boolean
+  /** What may be in it. */
+  readonly keys: WrittenKeys
+}
+
+/** Hashes of the keys that were written into a part, so that others need not be looked for in it. */
+export class WrittenKeys {
+  #hashes: Set<number> | undefined
+
+  /** `known`: false if others may have written, too; then every key may be in it. */
+  constructor(known: boolean) {
+    this.#hashes = known ? new Set() : undefined
+  }
+
+  add(key: Uint8Array): void {
+    this.#hashes?.add(murmur3(key))
+    if ((this.#hashes?.size ?? 0) > KNOWN_KEYS) this.#hashes = undefined
+  }
+
+  /** False if none of the keys with these hashes was written. */
+  mayHave(hashes: readonly number[]): boolean {
+    const known = this.#hashes
+    return known === undefined || hashes.some((hash) => known.has(hash))
+  }
 }
 
 /** What the base holds: everything up to and with segment `id`; '' = nothing yet. */
@@ -44,6 +68,9 @@ export interface RedisHash {
   /** It was not there to be found only if state was lost. */
   readonly needed: boolean
 }
+
+/** A part with more keys than this is read whatever is looked for: what is known of keys must not take the room of state. */
+const KNOWN_KEYS = 2_048
 
 export const EMPTY_BASE: RedisBase = { id: '', records: 0, timers: 0 }
 
@@ -83,16 +110,22 @@ export class RedisGroup {
       timers: 0,
       bytes: 0,
       durable: false,
+      keys: new WrittenKeys(segment !== RESTORED_SEGMENT),
     }
     this.parts.splice(at, 0, part)
     return part
   }
 
-  /** What to read, newest first, the base last; of segments up to `upTo`. */
-  hashes(upTo = Number.POSITIVE_INFINITY): RedisHash[] {
+  /** What to read, newest first, the base last: of segments up to `upTo`, those that may have one of the keys with the hashes `wanted`. */
+  hashes(upTo = Number.POSITIVE_INFINITY, wanted?: readonly number[]): RedisHash[] {
     const { keys, folding, base } = this
     const hashes: RedisHash[] = this.parts
-      .filter((part) => part.segment <= upTo && (part.records > 0 || part.sent !== part.writes))
+      .filter(
+        (part) =>
+          part.segment <= upTo &&
+          (part.records > 0 || part.sent !== part.writes) &&
+          (wanted === undefined || part.keys.mayHave(wanted)),
+      )
       .map((part) => {
         const settled = part.sent === part.writes
         return {

@@ -15,6 +15,7 @@ import {
   type RedisBase,
   type RedisGroup,
   type RedisPart,
+  WrittenKeys,
 } from './redis-group.ts'
 import type { RedisKeySpace } from './redis-keys.ts'
 
@@ -115,6 +116,7 @@ function namedGroup([, base, parts]: GroupEntry): NamedGroup {
       timers: timed,
       bytes,
       durable: true,
+      keys: new WrittenKeys(false),
     })),
   }
 }

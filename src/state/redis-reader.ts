@@ -2,6 +2,7 @@
  * Reads records of key groups: single keys by the newest hash that has them, or whole groups page by page. Folds may go on meanwhile: a
  * segment goes only after all of it is in the base, and the base is read last.
  */
+import { murmur3 } from '../core/murmur3.ts'
 import { MillraceError } from '../errors.ts'
 import type { ColdRecord, ColdTimers } from './cold-store.ts'
 import { batches, batchLimits, byGroup, COMMAND_BYTES, COMMAND_ITEMS, inWindow } from './redis-batches.ts'
@@ -69,7 +70,12 @@ export class RedisReader {
     await inWindow(
       batches(groups, limits, ({ key }) => key.length),
       async (batch) => {
-        const hashes = batch.map(({ group }) => group.hashes())
+        const hashes = batch.map(({ group, items }) =>
+          group.hashes(
+            Number.POSITIVE_INFINITY,
+            items.map(({ key }) => murmur3(key)),
+          ),
+        )
         const order = batch.flatMap(({ items }) => items)
         const names = hashes.flatMap((list) => list.map(({ values }) => values))
         const answer = await this.#load(names, packWanted(batch, hashes))

@@ -62,7 +62,10 @@ export class RedisWriter {
       group.keys.timers(part.id),
     ])
     for (const { items } of batch) for (const record of items) this.#sizes.saw(sizeOf(record))
-    for (const { part } of targets) part.sent++
+    targets.forEach(({ part }, i) => {
+      part.sent++
+      for (const { key } of batch[i]!.items) part.keys.add(key)
+    })
     const counts = await this.#sent(targets, () =>
       this.#connection.run('write', keys, [owner, name.segment, targets[0]!.part.id, pack(batch)]),
     )

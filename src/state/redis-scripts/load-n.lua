@@ -8,6 +8,7 @@
   Errors: MILLRACE_GONE <key of the hash>
 ]]
 local reply, size, before = {}, 0, 0
+local silent = {}
 for _, group in ipairs(cmsgpack.unpack(ARGV[1])) do
   local hashes, needed, wanted = group[1], group[2], group[3]
   local positions = {}
@@ -28,11 +29,19 @@ for _, group in ipairs(cmsgpack.unpack(ARGV[1])) do
         places[#places + 1] = positions[i]
       end
     end
-    if #open == #wanted and string.sub(needed, h, h) == '1' and redis.call('EXISTS', KEYS[before + h]) == 0 then
-      return redis.error_reply('MILLRACE_GONE ' .. KEYS[before + h])
-    end
+    if #open == #wanted and string.sub(needed, h, h) == '1' then silent[#silent + 1] = KEYS[before + h] end
     wanted, positions = open, places
   end
   before = before + hashes
+end
+-- A hash that had nothing to say may be gone. All are asked for at once; which one it is matters only if some is.
+local CHUNK = 4000
+for first = 1, #silent, CHUNK do
+  local last = math.min(first + CHUNK - 1, #silent)
+  if redis.call('EXISTS', unpack(silent, first, last)) < last - first + 1 then
+    for i = first, last do
+      if redis.call('EXISTS', silent[i]) == 0 then return redis.error_reply('MILLRACE_GONE ' .. silent[i]) end
+    end
+  end
 end
 return reply
