@@ -205,12 +205,15 @@ export class LayerWriter {
     )
   }
 
+  /** Nothing of the key group comes any more: its image takes no more room than it needs. */
+  endGroup(keyGroup: number): void {
+    const image = this.#writers.get(keyGroup)?.finish()
+    this.#writers.delete(keyGroup)
+    if (image !== undefined) this.#finished.push(image)
+  }
+
   #close(): void {
-    for (const writer of this.#writers.values()) {
-      const image = writer.finish()
-      if (image !== undefined) this.#finished.push(image)
-    }
-    this.#writers = new Map()
+    for (const keyGroup of [...this.#writers.keys()]) this.endGroup(keyGroup)
   }
 
   #formats(): readonly SlotFormat[] {

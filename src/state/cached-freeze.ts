@@ -16,11 +16,9 @@ import type { KeyedSnapshotTarget, SelfStoringState } from '../checkpoint/keyed-
 import type { KeyGroupImage } from '../core/state.ts'
 import type { CacheCodec } from './cached-codec.ts'
 import { type CachedRecord, type CapturedRow, ChangeList, type RowBytes, weightOf } from './cached-record.ts'
-import type { ColdKey } from './cold-store.ts'
+import type { ColdRecord } from './cold-store.ts'
+import { EvictedRows } from './evicted-rows.ts'
 import type { HeapTables } from './heap-tables.ts'
-
-/** A changed record that left the cache before it was part of a layer. */
-export interface EvictedRow extends ColdKey, RowBytes {}
 
 /** What a freeze is written by. */
 export interface FreezeWriter {
@@ -41,7 +39,7 @@ export class CacheFreeze implements SelfStoringState {
   /** Records that changed before it and after the freeze before. */
   list: ChangeList
   /** Rows of records that changed so and were evicted; needed for layers only. */
-  evicted: EvictedRow[]
+  evicted: EvictedRows
   /** All state was on the heap at the freeze: a full snapshot needs no store. */
   readonly allHere: boolean
   /** Not all that was evicted could be kept: only a full snapshot holds it. */
@@ -105,8 +103,7 @@ export class CacheFreezes {
   /** Records that changed since the newest freeze. */
   #open = new ChangeList()
   /** Rows of those that were evicted since. */
-  #evicted: EvictedRow[] = []
-  #evictedBytes = 0
+  #evicted = new EvictedRows()
   #lossy = false
   readonly #evictedMaxBytes: number
 
@@ -149,8 +146,7 @@ export class CacheFreezes {
       allHere,
     })
     this.#open = new ChangeList()
-    this.#evicted = []
-    this.#evictedBytes = 0
+    this.#evicted = new EvictedRows()
     this.#lossy = false
     this.#inFlight.push(freeze)
     return freeze
@@ -227,13 +223,12 @@ export class CacheFreezes {
   }
 
   /** A changed record left the cache. */
-  noteEvicted(row: EvictedRow): void {
+  noteEvicted(row: ColdRecord): void {
     if (this.#lossy) return
-    this.#evicted.push(row)
-    this.#evictedBytes += row.key.length + (row.value?.length ?? 0) + (row.timers?.length ?? 0)
-    if (this.#evictedBytes <= this.#evictedMaxBytes) return
+    this.#evicted.add(row)
+    if (this.#evicted.bytes <= this.#evictedMaxBytes) return
     this.#lossy = true
-    this.#evicted = []
+    this.#evicted = new EvictedRows()
   }
 
   /** The freeze needs no more captures. What it did not use must have been moved on. */
@@ -242,7 +237,7 @@ export class CacheFreezes {
     const at = this.#inFlight.indexOf(freeze)
     if (at >= 0) this.#inFlight.splice(at, 1)
     freeze.list = new ChangeList()
-    freeze.evicted = []
+    freeze.evicted = new EvictedRows()
     freeze.rows = []
     freeze.others = []
   }
@@ -273,9 +268,8 @@ export class CacheFreezes {
       if (next === undefined) this.#lossy = true
       else next.lossy = true
     }
-    if (freeze.evicted.length === 0) return
-    if (next === undefined) this.#evicted = [...freeze.evicted, ...this.#evicted]
-    else next.evicted = [...freeze.evicted, ...next.evicted]
+    const later = next === undefined ? this.#evicted : next.evicted
+    later.prepend(freeze.evicted)
   }
 }
 

@@ -20,6 +20,7 @@ import {
   weightOf,
   weightOfBytes,
 } from './cached-record.ts'
+import { EvictedRows } from './evicted-rows.ts'
 
 /** Records that go to the store in one call. */
 const ROWS_PER_WRITE = 4_000
@@ -233,7 +234,7 @@ export class CacheSnapshots implements FreezeWriter {
     }
     freeze.list = new ChangeList()
     freeze.rows = []
-    freeze.evicted = []
+    freeze.evicted = new EvictedRows()
     freeze.lossy = false
   }
 
@@ -268,11 +269,10 @@ export class CacheSnapshots implements FreezeWriter {
   async #writeEvicted(freeze: CacheFreeze, layer: LayerWriter, pause: () => Promise<void>): Promise<void> {
     const { codec, entriesPerSlice } = this.#parts
     let budget = entriesPerSlice
-    while (freeze.evicted.length > 0) {
-      const rows = freeze.evicted.splice(0, Math.max(1, Math.floor(budget)))
-      for (const row of rows) layer.row(row.keyGroup, codec.nameOf(row.key), row)
-      budget -= rows.length
-      if (budget >= 1) continue
+    for (let row = freeze.evicted.take(); row !== undefined; row = freeze.evicted.take()) {
+      layer.row(row.keyGroup, codec.nameOf(row.key), row)
+      budget--
+      if (budget > 0) continue
       await pause()
       this.#checkUsable(freeze)
       budget = entriesPerSlice
@@ -507,6 +507,7 @@ export class CacheSnapshots implements FreezeWriter {
         budget = entriesPerSlice
       }
       this.#checkUsable(freeze)
+      layer.endGroup(keyGroup)
     }
   }
 }
