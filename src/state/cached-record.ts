@@ -248,9 +248,13 @@ const OBJECT_WEIGHT = 3
 /** A record that was never encoded. */
 export const NEW_RECORD_WEIGHT = RECORD_WEIGHT + 96
 
+export function lengthOf({ value, timers }: RowBytes): number {
+  return (value?.length ?? 0) + (timers?.length ?? 0)
+}
+
 /** Bytes that a record takes on the heap, about, by those of its row. */
-export function weightOf({ value, timers }: RowBytes): number {
-  return weightOfBytes((value?.length ?? 0) + (timers?.length ?? 0))
+export function weightOf(row: RowBytes): number {
+  return weightOfBytes(lengthOf(row))
 }
 
 /** The same by the number of encoded bytes. */

@@ -16,16 +16,15 @@ import {
   type CachedRecord,
   type CapturedRow,
   ChangeList,
-  type RowBytes,
+  lengthOf,
   weightOf,
   weightOfBytes,
 } from './cached-record.ts'
 import { EvictedRows } from './evicted-rows.ts'
+import { inKeyGroupOrder } from './key-group-order.ts'
 
 /** Records that go to the store in one call. */
 const ROWS_PER_WRITE = 4_000
-/** Items that are put in order count as one value in a slice. */
-const SORTED_PER_ENTRY = 16
 /** Slices whose rows go to the store together, and about how many bytes: their keys are spread over all key groups, each written by itself. */
 const SLICES_PER_WRITE = 2
 const BYTES_PER_WRITE = 1 << 20
@@ -285,7 +284,7 @@ export class CacheSnapshots implements FreezeWriter {
     layer: LayerWriter | undefined,
     pause: () => Promise<void>,
   ): Promise<number> {
-    const { entriesPerSlice } = this.#parts
+    const { entriesPerSlice, range } = this.#parts
     const batch: Batch = { rows: [], bytes: 0 }
     let size = 0
     let budget = entriesPerSlice
@@ -296,8 +295,11 @@ export class CacheSnapshots implements FreezeWriter {
       this.#checkUsable(freeze)
       budget = entriesPerSlice
     }
+    const sorted = { range, entriesPerSlice, slice }
     try {
-      for (const record of await this.#byKeyGroup(freeze.list.records, (record) => record, slice)) {
+      const { records } = freeze.list
+      const live = this.#storesChanges ? await inKeyGroupOrder(records, (record) => record, sorted) : records
+      for (const record of live) {
         budget -= SKIP_WEIGHT
         if (record.listed === freeze.number && record.row === undefined) {
           budget -= 1 + record.weight / WEIGHT_PER_ENTRY
@@ -308,7 +310,8 @@ export class CacheSnapshots implements FreezeWriter {
         if (budget <= 0) await slice()
       }
       // From here on nothing is captured for this freeze: no record is on its list any more.
-      freeze.rows = await this.#byKeyGroup(freeze.rows, ({ record }) => record, slice)
+      if (this.#storesChanges)
+        freeze.rows = await inKeyGroupOrder(freeze.rows, ({ record }) => record, sorted)
       for (let row = freeze.rows.pop(); row !== undefined; row = freeze.rows.pop()) {
         budget -= 1 + row.record.weight / WEIGHT_PER_ENTRY
         this.#writeCaptured(row, layer, batch)
@@ -320,23 +323,6 @@ export class CacheSnapshots implements FreezeWriter {
       this.#putBack(freeze, batch.rows.splice(0))
       throw error
     }
-  }
-
-  /** Items in the order of their key groups: a store writes each key group by itself. `slice` runs now and then. */
-  async #byKeyGroup<T>(
-    items: readonly T[],
-    recordOf: (item: T) => CachedRecord,
-    slice: () => Promise<void>,
-  ): Promise<T[]> {
-    if (!this.#storesChanges) return [...items]
-    const { range, entriesPerSlice } = this.#parts
-    const groups = Array.from({ length: range.end - range.start + 1 }, (): T[] => [])
-    for (let i = 0; i < items.length; i++) {
-      const item = items[i]!
-      groups[recordOf(item).keyGroup - range.start]!.push(item)
-      if (i % (SORTED_PER_ENTRY * entriesPerSlice) === 0 && i > 0) await slice()
-    }
-    return groups.flat()
   }
 
   #writeLive(record: CachedRecord, layer: LayerWriter | undefined, batch: Batch): void {
@@ -510,8 +496,4 @@ export class CacheSnapshots implements FreezeWriter {
       layer.endGroup(keyGroup)
     }
   }
-}
-
-function lengthOf({ value, timers }: RowBytes): number {
-  return (value?.length ?? 0) + (timers?.length ?? 0)
 }
