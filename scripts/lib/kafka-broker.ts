@@ -141,7 +141,8 @@ export async function startKafka(options: KafkaOptions = {}): Promise<RunningKaf
   const jars = await kafkaJars()
   const count = options.brokers ?? 1
   const dataDir = await mkdtemp(join(tmpdir(), 'millrace-kafka-'))
-  const clusterId = randomBytes(16).toString('base64url')
+  // kafka-storage takes an id that begins with '-' for an option.
+  const clusterId = randomBytes(16).toString('base64url').replace(/^-/, 'A')
   const ports: number[] = []
   const controllerPorts: number[] = []
   for (let i = 0; i < count; i++) {

@@ -76,7 +76,7 @@ export class CheckpointDriver {
   readonly #forget: number[] = []
   /** Source groups of the last commit point, for preparing the next. */
   #groups: readonly string[] = []
-  /** What ended the attempt first of all that went wrong here, after `close` too; undefined = nothing. */
+  /** Why a commit point, a commit or what follows one may not be done, the first reason, after `close` too; undefined = all are done. */
   failure: unknown
   #closed = false
   /** Commits run in the order of their checkpoints; a failed one stops those behind it. */
@@ -196,7 +196,7 @@ export class CheckpointDriver {
     try {
       effects = this.coordinator.handle(event)
     } catch (error) {
-      this.#fail(error)
+      this.#options.onFailure(error)
       return
     }
     // What a leader that lost the job cannot do may still be done, by the next one.
@@ -253,7 +253,7 @@ export class CheckpointDriver {
         world.logger.warn(`checkpoint ${effect.n} was aborted (${effect.reason}): ${effect.detail}`)
         for (const task of tasks) task.notifyAborted(effect.n)
         // Its sources have stopped; only a restart makes them read again.
-        if (this.#savepoints.stopsAt(effect.n)) this.#fail(stopFailed(effect.detail))
+        if (this.#savepoints.stopsAt(effect.n)) this.#options.onFailure(stopFailed(effect.detail))
         this.#options.onAborted?.(effect.n, effect.reason, effect.detail)
         return
       case 'NotifyConfirmed':
@@ -265,7 +265,7 @@ export class CheckpointDriver {
         // The run must not end with a savepoint that is none: the next take-over finishes the stop.
         if (effect.last && failure !== undefined) {
           this.#settle(this.#savepoints.requestOf(effect.n), (request) => request.reject(failure))
-          this.#fail(failure)
+          this.#options.onFailure(failure)
           return
         }
         const ended = this.#options.endOf(effect.kind, effect.last)
@@ -299,10 +299,12 @@ export class CheckpointDriver {
         )
         return
       case 'FailAttempt':
-        this.#fail(new MillraceError('MILLRACE_CHECKPOINT_FAILED', effect.reason, { cause: effect.cause }))
+        this.#options.onFailure(
+          new MillraceError('MILLRACE_CHECKPOINT_FAILED', effect.reason, { cause: effect.cause }),
+        )
         return
       case 'EndAttempt':
-        this.#fail(new MillraceError('MILLRACE_ATTEMPT_LOST', effect.reason))
+        this.#unfinished(new MillraceError('MILLRACE_ATTEMPT_LOST', effect.reason))
         return
     }
   }
@@ -320,7 +322,7 @@ export class CheckpointDriver {
     if (request !== undefined) answer(request)
   }
 
-  #fail(error: unknown): void {
+  #unfinished(error: unknown): void {
     this.failure ??= error
     this.#options.onFailure(error)
   }
@@ -328,7 +330,7 @@ export class CheckpointDriver {
   /** Failures of tracked work fail the attempt; `close` waits for it. */
   #track(work: Promise<unknown>): void {
     const tracked: Promise<unknown> = work
-      .catch((error: unknown) => this.#fail(error))
+      .catch((error: unknown) => this.#unfinished(error))
       .finally(() => this.#busy.delete(tracked))
     this.#busy.add(tracked)
   }
@@ -410,7 +412,10 @@ export class CheckpointDriver {
         this.#options.fault?.('before-confirm')
         this.#handle({ type: 'Committed', n, now: this.#now() })
       },
-      (error: unknown) => this.#handle({ type: 'CommitFailed', n, error, now: this.#now() }),
+      (error: unknown) => {
+        this.failure ??= error
+        this.#handle({ type: 'CommitFailed', n, error, now: this.#now() })
+      },
     )
   }
 

@@ -64,6 +64,8 @@ export class JobMaster {
   #wake: (() => void) | undefined
   readonly #history: JobHistory
   #end: JobEnd | undefined
+  /** What a leader began it finishes before the job is CANCELED: output that a checkpoint promised, and the record of the end. */
+  #leads = false
   /** Resolves when a stop takes too long. */
   readonly #overdue = Promise.withResolvers<JobEnd>()
   readonly #gone = Promise.withResolvers<JobStatus>()
@@ -88,6 +90,7 @@ export class JobMaster {
       }
     this.#takeOver = new TakeOver({ ...options, committers: this.#committers })
     options.leadership.onLost = (reason) => {
+      this.#leads = false
       options.control?.pause()
       this.#running?.settle({ type: 'failed', error: new MillraceError('MILLRACE_ATTEMPT_LOST', reason) })
     }
@@ -240,15 +243,13 @@ export class JobMaster {
 
   async #attempts(): Promise<JobEnd> {
     const { leadership, world, store, control } = this.#options
-    // What a leader began it finishes before the job is CANCELED: output that a checkpoint promised, and the record of the end.
-    let leads = false
     for (;;) {
       if (this.#wish === 'stop') return { status: 'SUSPENDED' }
-      if (!leads) {
+      if (!this.#leads) {
         if (this.#wish === 'cancel') return { status: 'CANCELED' }
         await this.#unlessAsked(leadership.lead())
         if (this.#wish !== undefined) continue
-        leads = true
+        this.#leads = true
       }
       control?.serve(jobCommands(this))
       const outcome = await this.#attempt()
@@ -258,8 +259,11 @@ export class JobMaster {
         world.logger.warn(`this worker gives the job up: ${error.message}`)
         control?.pause()
         this.#state.move(JobStatus.CREATED)
-        leads = false
         await this.#pause(REJOIN_MS)
+        // A fence is no proof that another worker leads: a job that is being cancelled must not end without its record.
+        this.#leads &&= this.#wish === 'cancel' && (await this.#stillLeads())
+        if (this.#wish === 'cancel' && !this.#leads)
+          world.logger.warn('another worker leads the job: it is not cancelled by this one')
         continue
       }
       this.#state.move(JobStatus.FAILING)
@@ -278,6 +282,13 @@ export class JobMaster {
     }
   }
 
+  #stillLeads(): Promise<boolean> {
+    return this.#options.leadership.assertLeader().then(
+      () => true,
+      () => false,
+    )
+  }
+
   /** Waits for `work`, or until somebody asks for the end. */
   #unlessAsked<T>(work: Promise<T>): Promise<T | undefined> {
     return new Promise((resolve, reject) => {
@@ -291,7 +302,7 @@ export class JobMaster {
   async #pause(delayMs: number): Promise<void> {
     const wait = deadline(this.#options.world.timers, delayMs)
     // A job that is being cancelled and fails at it must not try again without a pause.
-    await (this.#wish === undefined ? this.#unlessAsked(wait.expired) : wait.expired)
+    await (this.#wish === 'cancel' ? wait.expired : this.#unlessAsked(wait.expired))
     wait.cancel()
   }
 

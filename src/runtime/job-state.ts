@@ -2,7 +2,7 @@
  * The state of a job and its legal moves, as in Flink's job life cycle.
  *
  *   CREATED ──▶ RUNNING ──▶ FINISHED
- *      ▲           │ ├──▶ CANCELLING ──▶ CANCELED
+ *      ▲           │ ├──▶ CANCELLING ──▶ CANCELED       (SUSPENDED if the process must be gone before)
  *      │           │ └──▶ SUSPENDED
  *      │           ▼
  *      └─────── FAILING ──▶ RESTARTING ──▶ RUNNING
@@ -17,7 +17,7 @@ export const JOB_MOVES: Readonly<Record<JobStatus, readonly JobStatus[]>> = {
   RUNNING: ['CREATED', 'FAILING', 'CANCELLING', 'CANCELED', 'FINISHED', 'SUSPENDED', 'FAILED'],
   FAILING: ['RESTARTING', 'FAILED', 'SUSPENDED', 'CANCELED'],
   RESTARTING: ['RUNNING', 'FAILING', 'CREATED', 'FINISHED', 'CANCELED', 'SUSPENDED', 'FAILED'],
-  CANCELLING: ['CANCELED', 'FAILED', 'FAILING', 'CREATED'],
+  CANCELLING: ['CANCELED', 'FAILED', 'FAILING', 'CREATED', 'SUSPENDED'],
   FAILED: [],
   CANCELED: [],
   FINISHED: [],

@@ -222,6 +222,12 @@ export class CacheFreezes {
     return record.listed >= 0 && record.listed !== this.#tables.version
   }
 
+  /** Rows that count as stored are not in the store: what was frozen after `version`, and may read it, lacks them. */
+  failReaders(version: number, error: unknown): void {
+    for (const freeze of this.#inFlight)
+      if (freeze.version > version && freeze.mode !== 'delta' && !freeze.allHere) freeze.failure ??= { error }
+  }
+
   /** A changed record left the cache. */
   noteEvicted(row: ColdRecord): void {
     if (this.#lossy) return

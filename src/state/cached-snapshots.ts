@@ -23,9 +23,7 @@ import {
 import { EvictedRows } from './evicted-rows.ts'
 import { inKeyGroupOrder } from './key-group-order.ts'
 
-/** Records that go to the store in one call. */
-const ROWS_PER_WRITE = 4_000
-/** Slices whose rows go to the store together, and about how many bytes: their keys are spread over all key groups, each written by itself. */
+/** Slices whose rows go to the store in one call, and about how many bytes. */
 const SLICES_PER_WRITE = 2
 const BYTES_PER_WRITE = 1 << 20
 /** A record of this many bytes on the heap counts as one more value in a slice. */
@@ -286,8 +284,7 @@ export class CacheSnapshots implements FreezeWriter {
   ): Promise<number> {
     const { entriesPerSlice, range } = this.#parts
     const batch: Batch = { rows: [], bytes: 0 }
-    let size = 0
-    let budget = entriesPerSlice
+    let [size, budget] = [0, entriesPerSlice]
     const isFull = (): boolean =>
       batch.rows.length >= SLICES_PER_WRITE * entriesPerSlice || batch.bytes >= BYTES_PER_WRITE
     const slice = async (): Promise<void> => {
@@ -320,6 +317,8 @@ export class CacheSnapshots implements FreezeWriter {
       }
       return size + (await this.#flush(freeze, batch))
     } catch (error) {
+      // Without a durable store they are in a layer that is carried on, and count as stored.
+      if (this.#parts.durableAs === undefined) await this.#flush(freeze, batch)
       this.#putBack(freeze, batch.rows.splice(0))
       throw error
     }
@@ -382,7 +381,7 @@ export class CacheSnapshots implements FreezeWriter {
   async #flush(freeze: CacheFreeze, batch: Batch): Promise<number> {
     const { rows } = batch
     if (rows.length === 0) return 0
-    const { codec, durableAs, emptied } = this.#parts
+    const { codec, durableAs, emptied, freezes } = this.#parts
     const size = batch.bytes
     const written = rows.splice(0)
     batch.bytes = 0
@@ -394,6 +393,7 @@ export class CacheSnapshots implements FreezeWriter {
     } catch (error) {
       this.#putBack(freeze, written)
       if (durableAs !== undefined) throw error
+      freezes.failReaders(freeze.version, error)
       this.#breakCopy(error)
       return 0
     }
@@ -464,8 +464,9 @@ export class CacheSnapshots implements FreezeWriter {
   /** Writes rows that the store lacks, whole checkpoints only: which list they are on stays as it is. */
   async #fill(freeze: CacheFreeze, rows: readonly CapturedRow[]): Promise<void> {
     const { codec } = this.#parts
-    for (let at = 0; at < rows.length; at += ROWS_PER_WRITE) {
-      const batch = rows.slice(at, at + ROWS_PER_WRITE)
+    const most = SLICES_PER_WRITE * this.#parts.entriesPerSlice
+    for (let at = 0; at < rows.length; at += most) {
+      const batch = rows.slice(at, at + most)
       await this.#parts.write(
         freeze.segment,
         batch.map((row) => codec.coldRecord(row.record, row)),

@@ -7,6 +7,7 @@ import { resolveConfig } from '../../../src/config.ts'
 import type { Sink, TwoPhaseCommittingSink } from '../../../src/core/connector.ts'
 import { buildJobGraph } from '../../../src/core/graph/job-graph-builder.ts'
 import type { Logger } from '../../../src/core/ports.ts'
+import { MillraceError } from '../../../src/errors.ts'
 import { MetricRegistry } from '../../../src/metrics/metrics.ts'
 import { createMaster } from '../../../src/runtime/deployment.ts'
 import type { JobMaster } from '../../../src/runtime/job-master.ts'
@@ -40,9 +41,14 @@ const slowSink: Sink<number> = {
 class Election implements Leadership {
   onLost: ((reason: string) => void) | undefined
   readonly workers = 1
-  readonly #chosen = Promise.withResolvers<void>()
+  #chosen = Promise.withResolvers<void>()
   choose(): void {
     this.#chosen.resolve()
+  }
+  /** Another worker leads, until this one is chosen again. */
+  lose(): void {
+    this.#chosen = Promise.withResolvers<void>()
+    this.onLost?.('another worker was chosen')
   }
   lead(): Promise<void> {
     return this.#chosen.promise
@@ -191,13 +197,16 @@ describe('a job that is cancelled', () => {
     expect((await store.takeOver()).job).toMatchObject({ status: 'CANCELED' })
   })
 
-  test('tries again when its end cannot be recorded', async () => {
+  test.each([
+    ['the store does not answer', refused],
+    ['it was fenced and leads all the same', new MillraceError('MILLRACE_ATTEMPT_LOST', 'fenced')],
+  ])('tries again when its end cannot be recorded: %s', async (_why, error) => {
     const blobs = new MemoryBlobStore()
     const store = new MemoryCheckpointStore(blobs)
     const record = store.writeEnd.bind(store)
     let refusals = 1
     store.writeEnd = async (end) => {
-      if (refusals-- > 0) throw refused
+      if (refusals-- > 0) throw error
       await record(end)
     }
     const leader = await newMaster(chosen(), slowSink, blobs, store)
@@ -207,4 +216,34 @@ describe('a job that is cancelled', () => {
     expect(await end).toEqual({ status: 'CANCELED' })
     expect((await store.takeOver()).job).toMatchObject({ status: 'CANCELED' })
   })
+})
+
+test('a worker that loses the job while it waits for its restart takes it over again only when it is chosen', async () => {
+  const sink = new GivesUpOnce()
+  const blobs = new MemoryBlobStore()
+  const store = new MemoryCheckpointStore(blobs)
+  const election = new Election()
+  election.choose()
+  const leader = await newMaster(election, sink, blobs, store)
+  const end = leader.run()
+  leader.triggerCheckpoint().catch(() => undefined)
+  await sink.committing.promise
+  const takeOver = store.takeOver.bind(store)
+  let takeOvers = 0
+  store.takeOver = () => {
+    takeOvers++
+    return takeOver()
+  }
+  sink.answer.reject(new Error('the outside system gave it up'))
+  while (leader.status !== 'RESTARTING') await REAL_TIMERS.sleep(1)
+  election.lose()
+  // The restart strategy waits a second, and a tenth of it at random.
+  await REAL_TIMERS.sleep(1_300)
+  expect(takeOvers).toBe(0)
+  election.choose()
+  while ((leader.status as string) !== 'RUNNING') await REAL_TIMERS.sleep(1)
+  expect(takeOvers).toBe(1)
+  expect(sink.recovered).toEqual([1])
+  leader.stop()
+  expect(await end).toEqual({ status: 'SUSPENDED' })
 })

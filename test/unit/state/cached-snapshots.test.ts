@@ -93,3 +93,61 @@ test('what two given-up snapshots had of a record does not come back in the next
   expect(restored.getState(descriptor()).value()).toBe('new')
   for (const each of [backend, restored]) await each.close()
 })
+
+test('what an aborted snapshot had in hand for the local copy is in the copy that the next one names', async () => {
+  const blobs = new MemoryBlobStore()
+  const disk = new SimulatedColdDisk()
+  const make = () =>
+    new CachedKeyedStateBackend({
+      ...options,
+      entriesPerSlice: 2,
+      durableAs: undefined,
+      localCopy: true,
+      incremental: true,
+      cacheMaxBytes: 100_000,
+      logger: recordingLogger([], { now: () => 0 }),
+      openStore: async (origins) => new SimulatedColdStore({ disk, random: new SeededRandom(1) }, origins),
+    })
+  const backend = make()
+  await backend.restoreFrom([], blobs)
+  const keys = Array.from({ length: 12 }, (_, i) => `k${i}`)
+  const updateAll = async (on: CachedKeyedStateBackend, value: string) => {
+    const state = on.getState(descriptor())
+    await on.prefetch(keys)
+    for (const key of keys) {
+      on.setCurrentKey(key)
+      state.update(value)
+    }
+  }
+  const pause = () => Promise.resolve()
+  await updateAll(backend, 'old')
+  await backend.freeze(1).store({ n: 1, blobs, name: 's1', pause })
+  await updateAll(backend, 'new')
+  const second = backend.freeze(2)
+  let slices = 0
+  const aborted = second.store({
+    n: 2,
+    blobs,
+    name: 's2',
+    pause: async () => {
+      if (++slices === 3) second.release()
+    },
+  })
+  await expect(aborted).rejects.toMatchObject({ code: 'MILLRACE_CHECKPOINT_FAILED' })
+  const handle = await backend.freeze(3).store({ n: 3, blobs, name: 's3', pause })
+  expect(handle).toMatchObject({ kind: 'incremental', local: expect.anything() })
+  await backend.close()
+
+  const restored = make()
+  // Nothing is read but the copy.
+  await restored.restoreFrom([JSON.parse(JSON.stringify(handle))], {
+    get: () => Promise.reject(new Error('read')),
+  })
+  await restored.prefetch(keys)
+  const state = restored.getState(descriptor())
+  for (const key of keys) {
+    restored.setCurrentKey(key)
+    expect([key, state.value()]).toEqual([key, 'new'])
+  }
+  await restored.close()
+})
