@@ -104,7 +104,7 @@ export class CachedKeyedStateBackend
   }
 
   prefetch(keys: readonly Key[]): Promise<void> | undefined {
-    if (!this.#mayBeCold && this.#bytes <= this.options.cacheMaxBytes) {
+    if (!this.#mayBeCold && this.#held <= this.options.cacheMaxBytes) {
       this.#hits += keys.length
       this.tables.lookAhead(keys)
       return undefined
@@ -245,6 +245,11 @@ export class CachedKeyedStateBackend
     this.#coldChanged.add(record)
   }
 
+  /** Bytes that count for the limit: what left the cache and waits for its layer takes the room of others. */
+  get #held(): number {
+    return this.#bytes + this.#freezes.evictedBytes
+  }
+
   get #writer(): CacheSnapshots {
     if (this.#snapshots === undefined)
       throw new MillraceError('MILLRACE_INTERNAL', 'The keyed state was used before it was restored')
@@ -280,7 +285,7 @@ export class CachedKeyedStateBackend
     if (store === undefined) return
     this.#evictor = new CacheEvictor({
       maxBytes: cacheMaxBytes,
-      bytes: () => this.#bytes,
+      bytes: () => this.#held,
       records: () => this.tables.records(),
       pinned: (record) => record.used === this.#vector,
       mayLeave: (record) => !record.cold && record.writing === 0 && !this.#freezes.isPending(record),
@@ -315,7 +320,7 @@ export class CachedKeyedStateBackend
 
   #makeRoom(): Promise<void> | undefined {
     const evictor = this.#evictor
-    if (evictor === undefined || this.#bytes <= this.options.cacheMaxBytes || this.#freezes.undecided)
+    if (evictor === undefined || this.#held <= this.options.cacheMaxBytes || this.#freezes.undecided)
       return undefined
     this.#mayBeCold = true
     return evictor.run()

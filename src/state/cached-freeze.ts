@@ -118,6 +118,13 @@ export class CacheFreezes {
     return this.#inFlight
   }
 
+  /** Bytes of evicted rows that are kept for a layer. */
+  get evictedBytes(): number {
+    let bytes = this.#evicted.bytes
+    for (const { evicted } of this.#inFlight) bytes += evicted.bytes
+    return bytes
+  }
+
   /** True while it is not known what a freeze needs: until then nothing may leave the cache. */
   get undecided(): boolean {
     return this.#inFlight.some(({ mode }) => mode === 'undecided')
