@@ -64,7 +64,7 @@ export class JobMaster {
   #wake: (() => void) | undefined
   readonly #history: JobHistory
   #end: JobEnd | undefined
-  /** What a leader began it finishes before the job is CANCELED: output that a checkpoint promised, and the record of the end. */
+  /** This worker was chosen and has not lost the job since. A leader finishes what it began, and records the end, before the job is CANCELED. */
   #leads = false
   /** Resolves when a stop takes too long. */
   readonly #overdue = Promise.withResolvers<JobEnd>()

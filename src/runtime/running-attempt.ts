@@ -6,7 +6,6 @@ import { deadline } from '../core/deadline.ts'
 import type { CheckpointKind } from '../core/element.ts'
 import type { JobSettings } from '../core/job-settings.ts'
 import type { World } from '../core/ports.ts'
-import { isMillraceError } from '../errors.ts'
 import type { Attempt } from './attempt.ts'
 import { type CheckpointDriver, discardCheckpoint } from './checkpoint-driver.ts'
 import type { OutsideRuns } from './outside-runs.ts'
@@ -105,8 +104,6 @@ export async function tearDown(
   end: AttemptEnd,
   { transactions, store, storage, settings, world }: TearDownParts,
 ): Promise<AttemptEnd> {
-  const lost =
-    end.type === 'failed' && isMillraceError(end.error) && end.error.code === 'MILLRACE_ATTEMPT_LOST'
   // A commit point or a commit that has begun is carried through; then the tasks end.
   await running.driver.close()
   await running.attempt.cancel()
@@ -114,9 +111,7 @@ export async function tearDown(
   // The next take-over finishes what a checkpoint promised, and ends the run then.
   if (cancelled && running.driver.failure !== undefined)
     return { type: 'failed', error: running.driver.failure }
-  // Somebody else leads, or will read the truth: touch nothing.
-  if (lost) return end
-  // After a failure the next attempt of this process aborts what is open, by compare-and-set.
+  // Somebody else leads, or the next attempt of this process aborts what is open, by compare-and-set: touch nothing.
   if (end.type === 'failed') return end
   try {
     await transactions?.abortOpen({
@@ -130,15 +125,13 @@ export async function tearDown(
     world.logger.warn('could not abort what the job left open', { error })
     return end
   }
-  const kept = end.end.status === 'SUSPENDED' || (cancelled && settings.checkpointing.retainOnCancellation)
+  if (end.end.status === 'SUSPENDED' || (cancelled && settings.checkpointing.retainOnCancellation)) return end
   try {
-    if (!kept) {
-      for (const checkpoint of running.driver.retained) {
-        await discardCheckpoint(checkpoint, storage, store)
-        await running.outside.forgotten(checkpoint)
-      }
-      await running.outside.ended()
+    for (const checkpoint of running.driver.retained) {
+      await discardCheckpoint(checkpoint, storage, store)
+      await running.outside.forgotten(checkpoint)
     }
+    await running.outside.ended()
   } catch (error) {
     world.logger.warn('cleaning up after the job failed', { error })
   }

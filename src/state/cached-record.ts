@@ -248,6 +248,7 @@ const OBJECT_WEIGHT = 3
 /** A record that was never encoded. */
 export const NEW_RECORD_WEIGHT = RECORD_WEIGHT + 96
 
+/** Bytes of a row. */
 export function lengthOf({ value, timers }: RowBytes): number {
   return (value?.length ?? 0) + (timers?.length ?? 0)
 }

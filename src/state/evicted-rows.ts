@@ -3,6 +3,7 @@
  * times the room of what they hold. A row is a header of four 32-bit numbers (key group, lengths of key, value and timers; NONE = undefined),
  * then the bytes of the three.
  */
+import { MillraceError } from '../errors.ts'
 import type { ColdRecord } from './cold-store.ts'
 
 const HEADER_BYTES = 16
@@ -36,7 +37,8 @@ export class EvictedRows {
 
   add({ keyGroup, key, value, timers }: ColdRecord): void {
     const size = HEADER_BYTES + key.length + (value?.length ?? 0) + (timers?.length ?? 0)
-    const { bytes, view, end } = this.#chunk(size)
+    const chunk = this.#chunk(size)
+    const { bytes, view, end } = chunk
     view.setUint32(end, keyGroup)
     view.setUint32(end + 4, key.length)
     view.setUint32(end + 8, value?.length ?? NONE)
@@ -47,7 +49,7 @@ export class EvictedRows {
       bytes.set(part, at)
       at += part.length
     }
-    this.#chunks.at(-1)!.end = at
+    chunk.end = at
     this.#length++
     this.#bytes += size
   }
@@ -83,7 +85,8 @@ export class EvictedRows {
   /** Puts the rows of another list before those of this one; the other one is empty afterwards. */
   prepend(older: EvictedRows): void {
     if (older.#length === 0) return
-    if (this.#at > 0) throw new Error('rows were taken already')
+    if (this.#at > 0)
+      throw new MillraceError('MILLRACE_INTERNAL', 'Evicted rows were taken before older ones came')
     this.#chunks = [...older.#chunks, ...this.#chunks]
     this.#at = older.#at
     this.#length += older.#length

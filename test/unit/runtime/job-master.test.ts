@@ -123,6 +123,25 @@ async function newMaster(
   return master
 }
 
+function chosen(): Election {
+  const election = new Election()
+  election.choose()
+  return election
+}
+
+/** A job whose first commit waits for an answer. */
+async function committing() {
+  const sink = new GivesUpOnce()
+  const blobs = new MemoryBlobStore()
+  const store = new MemoryCheckpointStore(blobs)
+  const election = chosen()
+  const leader = await newMaster(election, sink, blobs, store)
+  const end = leader.run()
+  leader.triggerCheckpoint().catch(() => undefined)
+  await sink.committing.promise
+  return { sink, store, election, leader, end }
+}
+
 describe('a checkpoint that somebody asks for', () => {
   test('before the job runs is taken when it does', async () => {
     const election = new Election()
@@ -157,21 +176,9 @@ describe('a checkpoint that somebody asks for', () => {
 
 describe('a job that is cancelled', () => {
   const refused = new Error('the outside system gave it up')
-  const chosen = () => {
-    const election = new Election()
-    election.choose()
-    return election
-  }
 
   test('while a commit fails makes its output good first, then it is CANCELED for good', async () => {
-    const sink = new GivesUpOnce()
-    const blobs = new MemoryBlobStore()
-    const store = new MemoryCheckpointStore(blobs)
-    const leader = await newMaster(chosen(), sink, blobs, store)
-    const end = leader.run()
-    const checkpoint = leader.triggerCheckpoint()
-    checkpoint.catch(() => undefined)
-    await sink.committing.promise
+    const { sink, store, leader, end } = await committing()
     await leader.cancel()
     sink.answer.reject(refused)
     expect(await end).toEqual({ status: 'CANCELED' })
@@ -180,14 +187,7 @@ describe('a job that is cancelled', () => {
   })
 
   test('while it waits for its restart does not run again, and makes the output good, too', async () => {
-    const sink = new GivesUpOnce()
-    const blobs = new MemoryBlobStore()
-    const store = new MemoryCheckpointStore(blobs)
-    const leader = await newMaster(chosen(), sink, blobs, store)
-    const end = leader.run()
-    const checkpoint = leader.triggerCheckpoint()
-    checkpoint.catch(() => undefined)
-    await sink.committing.promise
+    const { sink, store, leader, end } = await committing()
     sink.answer.reject(refused)
     while (leader.status !== 'RESTARTING') await REAL_TIMERS.sleep(1)
     await leader.cancel()
@@ -219,15 +219,7 @@ describe('a job that is cancelled', () => {
 })
 
 test('a worker that loses the job while it waits for its restart takes it over again only when it is chosen', async () => {
-  const sink = new GivesUpOnce()
-  const blobs = new MemoryBlobStore()
-  const store = new MemoryCheckpointStore(blobs)
-  const election = new Election()
-  election.choose()
-  const leader = await newMaster(election, sink, blobs, store)
-  const end = leader.run()
-  leader.triggerCheckpoint().catch(() => undefined)
-  await sink.committing.promise
+  const { sink, store, election, leader, end } = await committing()
   const takeOver = store.takeOver.bind(store)
   let takeOvers = 0
   store.takeOver = () => {
