@@ -38,7 +38,9 @@ export class JobScene {
     replicationFactor = -1,
   ): Promise<string> {
     const topic = `${this.job}.${role}`
-    await this.cluster.createTopics([{ topic, partitions, replicationFactor, configs }])
+    // Output keeps the event times of its job, and those may be of 1970: without this the broker removes it as too old.
+    const kept = { 'retention.ms': '-1', ...configs }
+    await this.cluster.createTopics([{ topic, partitions, replicationFactor, configs: kept }])
     this.#topics.add(topic)
     return topic
   }
