@@ -11,6 +11,7 @@ import type { BoundSink } from './connector-binding.ts'
 import type { KafkaCluster, TopicDescription, TopicOperation } from './kafka-cluster.ts'
 import { checkPrefixHolders } from './prefix-holders.ts'
 import { checkSinks } from './preflight.ts'
+import { retentionByRecordTime, topicSetting } from './topic-retention.ts'
 import { jobTopic, workerGroupId } from './transactional-id.ts'
 
 /** The job, as far as Kafka matters. */
@@ -143,7 +144,11 @@ async function topic(cluster: KafkaCluster, { topic: name, needs, use }: UsedTop
       `partitions ${leaderless.join(', ')} have no leader; ${use}`,
       'Bring the brokers back that hold these partitions.',
     )
-  return durability(cluster, described, check, needs.includes('Write'), use)
+  const written = needs.includes('Write')
+  const retention = written ? await retentionByRecordTime(cluster, name) : undefined
+  const kept =
+    retention === undefined ? '' : `, and keeps records for retention.ms=${retention} by their own time`
+  return durability(cluster, described, check, written, use + kept)
 }
 
 /** Whether what is written stays, and can be written at all. */
@@ -179,18 +184,8 @@ async function durability(
 
 /** Undefined if we may not ask. */
 async function minInSync(cluster: KafkaCluster, name: string): Promise<number | undefined> {
-  const value = await setting(cluster, name, 'min.insync.replicas')
+  const value = await topicSetting(cluster, name, 'min.insync.replicas')
   return value === undefined ? undefined : Number(value)
-}
-
-async function setting(cluster: KafkaCluster, topic: string, name: string): Promise<string | undefined> {
-  try {
-    const [entry] = await cluster.describeConfigs({ type: 'topic', name: topic }, [name])
-    return entry?.value ?? undefined
-  } catch (error) {
-    if (isMillraceError(error) && error.code === 'MILLRACE_KAFKA_UNAUTHORIZED') return undefined
-    throw error
-  }
 }
 
 async function matching(cluster: KafkaCluster, pattern: string): Promise<Diagnosis> {
@@ -303,7 +298,7 @@ async function ownTopic(
       `the principal may not ${missing.join(', ')} it`,
       `Give the principal ${missing.join(', ')} on topic ${name}.`,
     )
-  const policy = kind === 'checkpoints' ? await setting(cluster, name, 'cleanup.policy') : undefined
+  const policy = kind === 'checkpoints' ? await topicSetting(cluster, name, 'cleanup.policy') : undefined
   if (policy !== undefined && policy !== 'compact')
     return fix(
       check,

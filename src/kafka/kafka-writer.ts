@@ -14,6 +14,7 @@ import { type KafkaCluster, KafkaCode, type ProducerIdentity } from './kafka-clu
 import type { KafkaCommittable, WrittenRange } from './kafka-committable.ts'
 import type { KafkaSinkOptions, SinkKey } from './kafka-sink-options.ts'
 import { KeylessPartitioner, partitionForKey } from './partitioner.ts'
+import { RetentionWatch } from './topic-retention.ts'
 import { type TransactionSlot, TransactionSlots } from './transaction-slots.ts'
 
 export interface KafkaWriterOptions<T> {
@@ -48,6 +49,7 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
   readonly #slots: TransactionSlots | undefined
   readonly #topics = new Map<string, KnownTopic>()
   readonly #keyless: KeylessPartitioner
+  readonly #retention: RetentionWatch
   #open: TransactionSlot | undefined
   /** Facts of prepared transactions, by slot. */
   readonly #committables = new Map<TransactionSlot, KafkaCommittable>()
@@ -64,6 +66,9 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
     const { cluster, sink, acks, leases, context } = options
     this.#slots = leases === undefined ? undefined : new TransactionSlots(leases)
     this.#keyless = new KeylessPartitioner(context.info.subtaskIndex)
+    this.#retention = new RetentionWatch(cluster, (message) =>
+      context.world.logger.warn(`${context.info.operatorName}: ${message}`),
+    )
     this.#producer = new BatchProducer({
       cluster: {
         leaderOf: (topic, partition) => cluster.leaderOf(topic, partition),
@@ -147,6 +152,7 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
     const { value: serde, key: keyOf, headers: headersOf, timestamp: timestampOf } = sink
     const fixedTopic = typeof sink.topic === 'string' ? sink.topic : undefined
     const now = context.world.clock.now()
+    let given = Number.NaN
     let topic = fixedTopic ?? ''
     let known = fixedTopic === undefined ? undefined : this.#topics.get(fixedTopic)
     let i = from
@@ -174,7 +180,7 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
               ? this.#keyless.next(bytes === null ? 16 : bytes.length + 16, known.partitions)
               : partitionForKey(key, known.partitions)
             : this.#chosen(sink.partition(value, known.partitions), topic, known.partitions)
-        const given = timestampOf === undefined ? (timestamps[i] as number) : timestampOf(value)
+        given = timestampOf === undefined ? (timestamps[i] as number) : timestampOf(value)
         this.#producer.append(
           topic,
           partition,
@@ -188,6 +194,8 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
       throw userError(error, context.info, 'a selector', values[i])
     }
     context.recordsOut.inc(values.length - from)
+    // One record of a vector stands for all: a job that writes old ones writes many.
+    this.#retention.saw(topic, given, now)
     if (this.#slots !== undefined)
       this.#linger ??= context.world.timers.schedule(LINGER_MS, () => this.#push(), true)
     return this.#producer.ready()
