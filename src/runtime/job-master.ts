@@ -398,7 +398,7 @@ export class JobMaster {
         blobs: (n) => driver.blobs(n),
         codec: storage.codec,
         async: checkpointing.async,
-        // The only checkpoint of a job without checkpointing is its end: nothing resumes from its state.
+        // Without checkpointing the end is the only checkpoint that nobody asked for: nothing resumes from its state.
         keepsState: checkpointing.intervalMs !== undefined,
       },
       createBackend: (options) => createBackend({ ...options, run: plan.run }),

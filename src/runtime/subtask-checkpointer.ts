@@ -37,7 +37,7 @@ export interface UnalignedSnapshot {
 export interface SnapshotStorage {
   blobs(n: number): BlobStore
   readonly codec: StateCodec
-  /** False: keyed state is not stored (the job's only checkpoint is its end, and nothing can resume from it). */
+  /** False: a final checkpoint stores no keyed state, for nothing can resume from it. What somebody asks for is stored whole. */
   readonly keepsState: boolean
   /** False: the record path waits for the bytes to be stored. */
   readonly async: boolean
@@ -123,7 +123,7 @@ export class SubtaskCheckpointer {
     const { ended } = driver
     const splits = this.#options.splits?.(n)
     const snapshots = chain.snapshots(n)
-    const keepsState = storage.keepsState || kind === 'savepoint'
+    const keepsState = storage.keepsState || kind !== 'final'
     const frozen = operators.map((operator) =>
       keepsState && operator.keyedState !== undefined ? operator.keyedState.freeze(n) : undefined,
     )

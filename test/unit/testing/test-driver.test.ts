@@ -1,6 +1,9 @@
 import { describe, expect, test } from '@jest/globals'
 import {
   collectSink,
+  DeliveryGuarantee,
+  json,
+  kafkaSink,
   RestartStrategies,
   StreamExecutionEnvironment,
   TumblingEventTimeWindows,
@@ -67,6 +70,37 @@ describe('a driven job', () => {
     await driver.restart()
     await driver.produce('orders', [order('ann', 4)])
     await driver.catchUp()
+    expect(await driver.committed('totals')).toEqual([
+      { user: 'ann', sum: 3 },
+      { user: 'ann', sum: 7 },
+    ])
+  })
+
+  test('without checkpointing keeps its state in a checkpoint that somebody asks for', async () => {
+    const driver = await TestDriver.start(
+      (env) => {
+        read(env)
+          .keyBy(({ user }) => user)
+          .process(new RunningSum())
+          .uid('sum')
+          .sinkTo(
+            kafkaSink({
+              topic: 'totals',
+              value: json(),
+              deliveryGuarantee: DeliveryGuarantee.AT_LEAST_ONCE,
+            }),
+          )
+          .uid('totals')
+      },
+      { topics: TOPICS },
+    )
+    await driver.produce('orders', [order('ann', 3)])
+    await driver.advance(1_000)
+    await driver.triggerCheckpoint()
+    await driver.crash()
+    await driver.restart()
+    await driver.produce('orders', [order('ann', 4)])
+    await driver.advance(10_000)
     expect(await driver.committed('totals')).toEqual([
       { user: 'ann', sum: 3 },
       { user: 'ann', sum: 7 },
