@@ -12,6 +12,8 @@ export interface FailureFacts {
   readonly restarts: number
   /** The latest completed checkpoint; undefined if there is none, or if the job never got so far as to look. */
   readonly checkpoint: number | undefined
+  /** Completed checkpoints of the run before that one which are kept too, oldest first. */
+  readonly older?: readonly number[] | undefined
   /** Where it is kept, for people; undefined if it was in the process and is gone with it. */
   readonly place: string | undefined
 }
@@ -61,38 +63,40 @@ function kept(jobName: string, { run, restarts, checkpoint, place }: FailureFact
 
 function commands(
   error: unknown,
-  { place, checkpoint }: FailureFacts,
+  { place, older = [] }: FailureFacts,
   { start, job }: StartCommand,
 ): string[] {
   const codes = new Set(linksOf(error).flatMap((link) => (isMillraceError(link) ? [link.code] : [])))
   const lost = lostTransactions(error)
   const plain = `    ${start} ${job}`
   if (place === undefined) return ['Start it again with', plain]
-  if (lost.length > 0)
+  if (lost.length > 0) {
+    // Whatever comes next, the start finishes what was promised first, and would find the loss again.
+    const accepting = `${start} ${lost.map((id) => `--accept-lost-transaction ${id}`).join(' ')}`
     return [
       'Go on without the lost records with',
-      `    ${start} ${lost.map((id) => `--accept-lost-transaction ${id}`).join(' ')} ${job}`,
-      ...older(start, job, checkpoint),
+      `    ${accepting} ${job}`,
+      ...goBack(accepting, job, older),
     ]
+  }
   if (codes.has('MILLRACE_STATE_NOT_RESTORED'))
     return ['Drop the state that nobody claims with', `    ${start} --allow-non-restored-state ${job}`]
   if (codes.has('MILLRACE_STATE_LOST') || codes.has('MILLRACE_STATE_INCOMPATIBLE'))
     return [
       MEND_FIRST,
       plain,
-      ...older(start, job, checkpoint),
+      ...goBack(start, job, older),
       'or begin without state, where the starting offsets say, with',
       `    ${start} --fresh ${job}`,
     ]
   return [MEND_FIRST, plain]
 }
 
-/** Only what is retained can be chosen; which those are is for `checkpoints list` to say. */
-function older(start: string, job: string, checkpoint: number | undefined): string[] {
-  if (checkpoint === undefined || checkpoint === 0) return []
+function goBack(start: string, job: string, older: readonly number[]): string[] {
+  if (older.length === 0) return []
   return [
-    'or begin a new run with an older checkpoint, if one is retained (millrace checkpoints list), with',
-    `    ${start} --from-checkpoint N ${job}`,
+    `or begin a new run with an older checkpoint (kept: ${older.join(', ')}) with`,
+    `    ${start} --from-checkpoint ${older.at(-1)} ${job}`,
   ]
 }
 

@@ -194,16 +194,16 @@ async function start(
       recordsIn: metrics.total('records_in'),
       lag: lagOf(metrics),
       checkpoint:
-        master.lastCompleted === undefined
+        master.history.lastCompleted === undefined
           ? undefined
-          : { id: master.lastCompleted.n, completedAt: master.lastCompleted.at },
+          : { id: master.history.lastCompleted.n, completedAt: master.history.lastCompleted.at },
     }),
     screen: display,
     logger,
     clock: world.clock,
     timers: world.timers,
   })
-  const failure = (): FailureFacts => factsOf(master.info(), keptIn(jobName, graph, config))
+  const failure = (): FailureFacts => factsOf(master.history, master.restarts, keptIn(jobName, graph, config))
   const ended = master.run().then(async (end) => {
     undo()
     progress.stop()

@@ -1,4 +1,5 @@
 /** What happened to a job in this process: kept for `info`, and told to whoever follows the job's events. */
+import type { RecoveryFacts } from '../checkpoint/checkpoint-store.ts'
 import type { CompletedCheckpoint } from '../checkpoint/completed-checkpoint.ts'
 import type { JobStatus } from '../core/constants.ts'
 import type { JobControl, JobEventType } from '../core/job-control.ts'
@@ -6,8 +7,10 @@ import type { Clock } from '../core/ports.ts'
 import { isMillraceError } from '../errors.ts'
 
 export class JobHistory {
-  /** The latest run; '' before the first. */
+  /** The run that this process began or resumed; '' before the first. */
   run = ''
+  /** What the latest take-over found, whether or not it came to anything; checkpoints oldest first. */
+  latest: { readonly run: string; readonly checkpoints: readonly number[] } = { run: '', checkpoints: [] }
   attempt: { readonly number: number; readonly at: number } | undefined
   lastCompleted: { readonly n: number; readonly at: number } | undefined
   lastFailure: { readonly at: number; readonly message: string } | undefined
@@ -25,8 +28,15 @@ export class JobHistory {
     this.#publish('status', `${from} → ${to}`, { from, to })
   }
 
-  started(run: string, attempt: number, checkpoint: number): void {
+  found({ attempt, completed }: RecoveryFacts): void {
+    this.latest = { run: attempt?.run ?? '', checkpoints: completed.map(({ n }) => n) }
+  }
+
+  /** `base`: the checkpoint that the attempt goes on from. */
+  started(run: string, attempt: number, base: CompletedCheckpoint): void {
+    const checkpoint = base.n
     this.run = run
+    this.lastCompleted = { n: checkpoint, at: base.completedAt }
     this.attempt = { number: attempt, at: this.#clock.now() }
     const details = { job: this.#jobName, run, attempt, checkpoint }
     this.#publish('attempt-started', `attempt ${attempt} goes on from checkpoint ${checkpoint}`, details)

@@ -62,7 +62,7 @@ export class JobMaster {
   /** What somebody asked for; the attempt obeys when it can. */
   #wish: 'cancel' | 'stop' | undefined
   #wake: (() => void) | undefined
-  readonly #history: JobHistory
+  readonly history: JobHistory
   #end: JobEnd | undefined
   /** This worker was chosen and has not lost the job since. A leader finishes what it began, and records the end, before the job is CANCELED. */
   #leads = false
@@ -78,8 +78,8 @@ export class JobMaster {
 
   constructor(options: JobMasterOptions) {
     this.#options = options
-    this.#history = new JobHistory(options.jobName, options.world.clock, options.control)
-    this.#state = new JobState((from, to) => this.#history.moved(from, to))
+    this.history = new JobHistory(options.jobName, options.world.clock, options.control)
+    this.#state = new JobState((from, to) => this.history.moved(from, to))
     this.#restart = new RestartStrategy(options.settings.restart)
     const { jobName, world } = options
     for (const vertex of options.graph.vertices)
@@ -88,7 +88,11 @@ export class JobMaster {
         if (node.kind === 'sink' && isTwoPhase(node.sink))
           this.#committers.set(uid, node.sink.createCommitter({ jobName, uid, world }))
       }
-    this.#takeOver = new TakeOver({ ...options, committers: this.#committers })
+    this.#takeOver = new TakeOver({
+      ...options,
+      committers: this.#committers,
+      onFound: (facts) => this.history.found(facts),
+    })
     options.leadership.onLost = (reason) => {
       this.#leads = false
       options.control?.pause()
@@ -98,10 +102,6 @@ export class JobMaster {
 
   get status(): JobStatus {
     return this.#state.status
-  }
-
-  get lastCompleted(): { readonly n: number; readonly at: number } | undefined {
-    return this.#history.lastCompleted
   }
 
   get restarts(): number {
@@ -152,7 +152,7 @@ export class JobMaster {
     const tasks = this.#running?.attempt.tasks ?? []
     const tasksNow = tasksInfo(tasks)
     const pending = this.#running === undefined ? [] : pendingInfo(this.#running.driver, tasks, now)
-    const { run, attempt, lastCompleted: last, lastFailure } = this.#history
+    const { run, attempt, lastCompleted: last, lastFailure } = this.history
     return {
       job: this.#options.jobName,
       status: this.status,
@@ -267,10 +267,10 @@ export class JobMaster {
         continue
       }
       this.#state.move(JobStatus.FAILING)
-      this.#history.failed(error)
+      this.history.failed(error)
       const decision = this.#restart.failed(error, world.clock.now(), world.random.next())
       if (decision.type === 'fail') {
-        await recordFailure(this.#history.run, error, store, world)
+        await recordFailure(this.history.run, error, store, world)
         return { status: 'FAILED', error: jobFailure(this.#options.jobName, error, decision.reason) }
       }
       world.logger.error(
@@ -352,7 +352,7 @@ export class JobMaster {
       await discardEnded(taken, storage, store, world.logger)
       return { type: 'ended', end: { status: taken.status } }
     }
-    this.#history.started(taken.plan.run, taken.plan.attempt, taken.base.n)
+    this.history.started(taken.plan.run, taken.plan.attempt, taken.base)
     const attemptStorage = await storage.begin(taken.plan.run, taken.plan.attempt)
     const running = this.#build(taken, attemptStorage)
     // Its output is committed by now: nothing needs to be deployed to be cancelled.
@@ -370,7 +370,6 @@ export class JobMaster {
     const { retainOnCancellation: retain } = settings.checkpointing
     await discardEarlierRun(taken, retain, storage, store, running.outside)
     this.#orphans ??= running.outside.removeOrphans(() => store.proveLeadership())
-    this.#history.lastCompleted ??= { n: taken.base.n, at: world.clock.now() }
     return running
   }
 
@@ -445,13 +444,13 @@ export class JobMaster {
       endOf: (kind, last) => endOf(kind, last, { run: plan.run, at: world.clock.now() }),
       onCompleted: (checkpoint) => {
         this.#restart.progressed()
-        this.#history.completed(checkpoint)
+        this.history.completed(checkpoint)
         world.logger.debug(`checkpoint ${checkpoint.n} is complete`, {
           ms: world.clock.now() - checkpoint.triggeredAt,
           bytes: checkpoint.stateBytes,
         })
       },
-      onAborted: (n, reason, detail) => this.#history.aborted(n, reason, detail),
+      onAborted: (n, reason, detail) => this.history.aborted(n, reason, detail),
       onConfirmed: (_n, end) => {
         if (end !== undefined) settle({ type: 'ended', end: { status: end.status } })
       },

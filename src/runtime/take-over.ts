@@ -45,6 +45,8 @@ export interface TakeOverOptions {
   readonly transactions: OutputTransactions | undefined
   readonly committers: ReadonlyMap<string, Committer<unknown>>
   readonly fault?: FaultHook | undefined
+  /** Told what is recorded of the job before anything is made of it. */
+  readonly onFound?: (facts: RecoveryFacts) => void
 }
 
 type RunningPlan = Extract<RecoveryPlan, { type: 'start' | 'resume' }>
@@ -82,6 +84,7 @@ export class TakeOver {
     const { store, world, graph, start, transactions, storage, settings } = this.#options
     checkOutputIsCommitted(graph, settings)
     const found = await store.takeOver()
+    this.#options.onFound?.(found)
     const accepted = this.#first ? start.acceptLostTransactions : []
     const facts = { ...found, acceptedLost: [...found.acceptedLost, ...accepted] }
     // A wish of the start is served once: a standby does not begin again what the leader before it began.

@@ -163,6 +163,9 @@ async function gone(scene: JobScene): Promise<unknown> {
   )
   return {
     code,
+    kept: new RegExp(
+      `Kept: job '${scene.job}' failed behind checkpoint \\d+ of run \\S+, which is kept in `,
+    ).test(refused.stderr),
     reports: refused.stderr.split('MILLRACE_TRANSACTION_LOST').length - 1,
     names: ids.length > 0 && ids.every((id) => id.startsWith(`millrace.${scene.job}.etl-out.`)),
     topics: [...new Set([...ranges.values()].map(({ topic }) => topic))],
@@ -241,6 +244,7 @@ describe('a job that comes back after the broker gave up half of what a checkpoi
   test('FAILS with code 1 when the records are gone, names partitions, offsets and counts, and goes on when a person gives them up', () => {
     expect(outcomes.get('gone')).toEqual({
       code: 1,
+      kept: true,
       reports: 1,
       names: true,
       topics: [expect.stringMatching(/\.etl$/)],

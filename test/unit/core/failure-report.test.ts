@@ -4,7 +4,13 @@ import { type FailureFacts, failureReport } from '../../../src/core/failure-repo
 import { MillraceError, UserFunctionError } from '../../../src/errors.ts'
 
 const COMMAND = { start: 'millrace run -D log.level=warn', job: 'etl.ts -- --day 7' }
-const FACTS: FailureFacts = { run: 'r1', restarts: 2, checkpoint: 12, place: '/c/etl/r1/chk-12' }
+const FACTS: FailureFacts = {
+  run: 'r1',
+  restarts: 2,
+  checkpoint: 12,
+  older: [10, 11],
+  place: '/c/etl/r1/chk-12',
+}
 const PLAIN = '    millrace run -D log.level=warn etl.ts -- --day 7'
 
 const report = (error: unknown, facts: Partial<FailureFacts> = {}): string =>
@@ -64,7 +70,9 @@ describe('the command fits the failure', () => {
       .find((line) => line.startsWith('    millrace run') && line.includes('--accept'))
     expect(flagged?.match(/--accept-lost-transaction \S+/g)).toHaveLength(2)
     expect(flagged?.endsWith('etl.ts -- --day 7')).toBe(true)
-    expect(text).toContain('--from-checkpoint N')
+    // The new run finishes what the old one promised, so it needs the flags as well.
+    expect(text).toContain('or begin a new run with an older checkpoint (kept: 10, 11) with')
+    expect(text).toContain(`${flagged?.replace(' etl.ts', ' --from-checkpoint 11 etl.ts')}`)
   })
 
   test('state that nobody claims', () => {
@@ -75,11 +83,11 @@ describe('the command fits the failure', () => {
 
   test('lost state: mend it, or an older checkpoint, or from the beginning', () => {
     const text = report(failed(new MillraceError('MILLRACE_STATE_LOST', 'x')))
-    for (const part of [PLAIN, '--from-checkpoint N', '--fresh']) expect(text).toContain(part)
+    for (const part of [PLAIN, '--from-checkpoint 11', '--fresh']) expect(text).toContain(part)
   })
 
   test('no older checkpoint is offered where there is none', () => {
-    expect(report(failed(new MillraceError('MILLRACE_STATE_LOST', 'x')), { checkpoint: 0 })).not.toContain(
+    expect(report(failed(new MillraceError('MILLRACE_STATE_LOST', 'x')), { older: [] })).not.toContain(
       '--from-checkpoint',
     )
   })

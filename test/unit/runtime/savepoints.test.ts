@@ -92,7 +92,11 @@ describe('a savepoint of a job that goes on', () => {
     await waitFor(scene, 'the job runs', () => brake.seen > 5)
     const path = await master.triggerSavepoint()
     const { checkpoint } = await openSnapshot(path)
-    await waitFor(scene, 'a checkpoint follows it', () => (master.lastCompleted?.n ?? 0) > checkpoint.n)
+    await waitFor(
+      scene,
+      'a checkpoint follows it',
+      () => (master.history.lastCompleted?.n ?? 0) > checkpoint.n,
+    )
     // What is not needed any more is forgotten in the commit point after the one that was confirmed.
     for (let i = 0; i < 2; i++) await master.triggerCheckpoint()
     const { completed } = await scene.store.takeOver()
