@@ -3,6 +3,7 @@ import type { AttemptRecord, JobRecord } from '../checkpoint/checkpoint-store.ts
 import { type CompletedCheckpoint, decodeCheckpoint } from '../checkpoint/completed-checkpoint.ts'
 import type { World } from '../core/ports.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
+import { LargeEntries } from './large-entries.ts'
 import { isChunkKey } from './topic-blob-store.ts'
 import { readLog } from './topic-log.ts'
 
@@ -55,11 +56,12 @@ export function confirmedOf(
 export async function readJobRecords(cluster: KafkaCluster, job: string, world: World): Promise<JobRecords> {
   const topic = `millrace.${job}.checkpoints`
   const entries = new Map<string, string>()
-  await readLog(cluster, topic, world, (key, value) => {
+  const visit = (key: string, value: Buffer | null): void => {
     if (isChunkKey(key)) return
     if (value === null) entries.delete(key)
     else entries.set(key, value.toString('utf8'))
-  })
+  }
+  await readLog(cluster, topic, world, new LargeEntries().joining(visit))
   const attempt = parsedEntry<AttemptRecord>(entries, 'attempt')
   const completed = completedIn(entries, topic)
   return {

@@ -2,7 +2,7 @@
  * The job's own facts in its checkpoint topic, and the commit point: one fenced transaction that writes completed(n) and commits the
  * group offsets. If it commits, n is complete; what the next leader does is decided by this log alone.
  *
- * Keys: `attempt` AttemptRecord · `completed/<run>/<n>` CompletedCheckpoint · `confirmed` {run, n} · `job` JobRecord ·
+ * Keys (entries too large for one record: large-entries.ts): `attempt` AttemptRecord · `completed/<run>/<n>` CompletedCheckpoint · `confirmed` {run, n} · `job` JobRecord ·
  *       `lost/<transaction>` accepted loss · `healed/<transaction>/<partition>` how far it is healed · `chunk/<name>/<i>` snapshot bytes
  */
 import type {
@@ -19,6 +19,7 @@ import { isMillraceError, KafkaError, MillraceError } from '../errors.ts'
 import type { HealingLog, RewrittenBatch } from './healing-log.ts'
 import { completedIn, confirmedOf, parsedEntry } from './job-records.ts'
 import { type KafkaCluster, KafkaCode, type TopicDescription } from './kafka-cluster.ts'
+import { LargeEntries } from './large-entries.ts'
 import { isChunkKey, TopicBlobStore } from './topic-blob-store.ts'
 import { FencedProducer, type LogEntry, readLog } from './topic-log.ts'
 import { coordinatorId, jobTopic } from './transactional-id.ts'
@@ -48,6 +49,7 @@ export class JobTopics implements CheckpointStore, HealingLog {
   readonly blobs: TopicBlobStore
   readonly #options: JobTopicsOptions
   readonly #topic: string
+  readonly #large = new LargeEntries()
   #producer: FencedProducer | undefined
   /** Why there is no producer. */
   #ended = 'this worker did not take the job over'
@@ -149,11 +151,12 @@ export class JobTopics implements CheckpointStore, HealingLog {
     await assertLeader()
     const entries = new Map<string, string>()
     const chunks = new Map<string, Buffer>()
-    await readLog(cluster, this.#topic, world, (key, value) => {
+    const visit = (key: string, value: Buffer | null): void => {
       const target: Map<string, unknown> = isChunkKey(key) ? chunks : entries
       if (value === null) target.delete(key)
       else target.set(key, isChunkKey(key) ? value : value.toString('utf8'))
-    })
+    }
+    await readLog(cluster, this.#topic, world, this.#large.joining(visit))
     this.blobs.holdChunks(chunks)
     this.#healed.clear()
     for (const [key, value] of entries) if (key.startsWith('healed/')) this.#healed.set(key, value)
@@ -314,7 +317,7 @@ export class JobTopics implements CheckpointStore, HealingLog {
       await producer.open([...groups.keys()], rewritten)
       // Different logs: they are written at the same time. Both must have ended before anything is decided.
       const written = await Promise.allSettled([
-        producer.write(entries, rewritten),
+        producer.write(this.#large.split(entries), rewritten),
         ...[...groups].map(([groupId, own]) =>
           producer.commitOffsets(
             groupId,

@@ -7,6 +7,7 @@ import type { World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
 import type { KafkaCluster, TopicPartition } from './kafka-cluster.ts'
 import type { KafkaCommittable } from './kafka-committable.ts'
+import { LargeEntries } from './large-entries.ts'
 import { readLog } from './topic-log.ts'
 import { ownerOfId } from './transactional-id.ts'
 
@@ -83,7 +84,7 @@ async function promises(
   for (const { topic } of topics) {
     const completed = new Map<string, CompletedCheckpoint>()
     const confirmed = new Map<string, number>()
-    await readLog(cluster, topic, world, (key, value) => {
+    const visit = (key: string, value: Buffer | null): void => {
       if (key.startsWith('completed/')) {
         if (value === null) completed.delete(key)
         else {
@@ -96,7 +97,8 @@ async function promises(
         const { run, n } = JSON.parse(value.toString('utf8')) as { run: string; n: number }
         confirmed.set(run, Math.max(confirmed.get(run) ?? -1, n))
       }
-    })
+    }
+    await readLog(cluster, topic, world, new LargeEntries().joining(visit))
     for (const checkpoint of completed.values())
       for (const state of checkpoint.states)
         for (const committable of (state.committables ?? []) as KafkaCommittable[])

@@ -4,6 +4,7 @@
 import type { CommitPointOutcome } from '../checkpoint/checkpoint-store.ts'
 import { type CompletedCheckpoint, decodeCheckpoint } from '../checkpoint/completed-checkpoint.ts'
 import type { GroupOffset } from '../core/connector.ts'
+import { LargeEntries } from '../kafka/large-entries.ts'
 import { jobTopic } from '../kafka/transactional-id.ts'
 import { MemoryCheckpointStore } from '../runtime/memory-checkpoint-store.ts'
 import { CommittedReader } from './committed-reader.ts'
@@ -13,6 +14,10 @@ import type { SimulatedKafka } from './simulated-cluster.ts'
 export class CheckpointLog extends MemoryCheckpointStore {
   readonly #completed: CompletedCheckpoint[] = []
   #topic: CommittedReader | undefined
+  readonly #visit = new LargeEntries().joining((key, value) => {
+    if (key.startsWith('completed/') && value !== null)
+      this.#completed.push(decodeCheckpoint(value.toString(), key))
+  })
 
   /** In the order in which they were completed, as of now; checkpoint 0 is the start positions. */
   completed(kafka: SimulatedKafka, jobName: string): readonly CompletedCheckpoint[] {
@@ -20,11 +25,7 @@ export class CheckpointLog extends MemoryCheckpointStore {
     const log = kafka.inside.topics.get(name)?.partitions[0]?.log
     if (log === undefined) return this.#completed
     this.#topic ??= new CommittedReader(log)
-    for (const { key, value } of this.#topic.read()) {
-      const id = key?.toString() ?? ''
-      if (id.startsWith('completed/') && value !== null)
-        this.#completed.push(decodeCheckpoint(value.toString(), id))
-    }
+    for (const { key, value } of this.#topic.read()) this.#visit(key?.toString() ?? '', value)
     return this.#completed
   }
 
