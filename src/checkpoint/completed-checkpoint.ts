@@ -133,3 +133,16 @@ export function handlesOf(checkpoint: Pick<CompletedCheckpoint, 'states'>): Stat
   }
   return handles
 }
+
+/** Transactional ids with output that checkpoints above `confirmed` promised and that may not be committed yet. */
+export function promisedIds(checkpoints: readonly CompletedCheckpoint[], confirmed: number): string[] {
+  const ids = new Set<string>()
+  for (const { n, states } of checkpoints)
+    if (n > confirmed)
+      for (const { committables } of states)
+        for (const committable of committables ?? []) {
+          const { transactionalId } = committable as { transactionalId?: unknown }
+          if (typeof transactionalId === 'string') ids.add(transactionalId)
+        }
+  return [...ids]
+}

@@ -12,6 +12,7 @@ import {
   type OperatorShape,
   type OperatorSubtaskState,
   ownHandlesOf,
+  promisedIds,
 } from '../checkpoint/completed-checkpoint.ts'
 import {
   CheckpointCoordinator,
@@ -165,15 +166,7 @@ export class CheckpointDriver {
 
   /** Transactional ids with output that a completed checkpoint promised and that is not committed yet: nobody may abort them. */
   get promised(): readonly string[] {
-    const ids = new Set<string>()
-    for (const { n, states } of this.#retained.values())
-      if (n > this.#committed)
-        for (const { committables } of states)
-          for (const committable of committables ?? []) {
-            const { transactionalId } = committable as { transactionalId?: unknown }
-            if (typeof transactionalId === 'string') ids.add(transactionalId)
-          }
-    return [...ids]
+    return promisedIds([...this.#retained.values()], this.#committed)
   }
 
   /** Completed checkpoints that are stored. */

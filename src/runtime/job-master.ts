@@ -11,13 +11,7 @@
  *                       │  └── all input read, last checkpoint confirmed ──► FINISHED
  *                       └── leadership lost ──► CREATED (standby)
  */
-import {
-  type Committer,
-  isTwoPhase,
-  type Source,
-  type SourceSplit,
-  type SplitEnumerator,
-} from '../core/connector.ts'
+import type { SourceSplit, SplitEnumerator } from '../core/connector.ts'
 import { JobStatus } from '../core/constants.ts'
 import { deadline } from '../core/deadline.ts'
 import type { JobInfo } from '../core/job-info.ts'
@@ -25,11 +19,13 @@ import { isMillraceError, MillraceError } from '../errors.ts'
 import { Attempt } from './attempt.ts'
 import { CheckpointDriver } from './checkpoint-driver.ts'
 import { jobCommands } from './job-commands.ts'
+import { connectorsOf, type JobConnectors } from './job-connectors.ts'
 import { jobFailure } from './job-failure.ts'
 import { JobHistory } from './job-history.ts'
 import { findings, pendingInfo, tasksInfo } from './job-info.ts'
 import type { JobMasterOptions } from './job-master-options.ts'
 import { JobState } from './job-state.ts'
+import { LeftOpen } from './left-open.ts'
 import { OutsideRuns } from './outside-runs.ts'
 import { RestartStrategy } from './restart-strategy.ts'
 import {
@@ -63,6 +59,7 @@ export class JobMaster {
   #wish: 'cancel' | 'stop' | undefined
   #wake: (() => void) | undefined
   readonly history: JobHistory
+  readonly #leftOpen = new LeftOpen()
   #end: JobEnd | undefined
   /** This worker was chosen and has not lost the job since. A leader finishes what it began, and records the end, before the job is CANCELED. */
   #leads = false
@@ -73,25 +70,21 @@ export class JobMaster {
   #waiting: PromiseWithResolvers<Running>[] = []
   /** Looked for once, beside the first attempt. */
   #orphans: Promise<void> | undefined
-  readonly #committers = new Map<string, Committer<unknown>>()
-  readonly #sources = new Map<string, Source<unknown, any>>()
+  readonly #connectors: JobConnectors
 
   constructor(options: JobMasterOptions) {
     this.#options = options
     this.history = new JobHistory(options.jobName, options.world.clock, options.control)
     this.#state = new JobState((from, to) => this.history.moved(from, to))
     this.#restart = new RestartStrategy(options.settings.restart)
-    const { jobName, world } = options
-    for (const vertex of options.graph.vertices)
-      for (const { node, uid } of vertex.operators) {
-        if (node.kind === 'source') this.#sources.set(uid, node.source)
-        if (node.kind === 'sink' && isTwoPhase(node.sink))
-          this.#committers.set(uid, node.sink.createCommitter({ jobName, uid, world }))
-      }
+    this.#connectors = connectorsOf(options.graph, options.jobName, options.world)
     this.#takeOver = new TakeOver({
       ...options,
-      committers: this.#committers,
-      onFound: (facts) => this.history.found(facts),
+      committers: this.#connectors.committers,
+      onFound: (facts) => {
+        this.history.found(facts)
+        this.#leftOpen.found(facts)
+      },
     })
     options.leadership.onLost = (reason) => {
       this.#leads = false
@@ -132,7 +125,7 @@ export class JobMaster {
     } catch (error) {
       end = { status: 'FAILED', error }
     }
-    for (const committer of this.#committers.values()) await committer.close()
+    for (const committer of this.#connectors.committers.values()) await committer.close()
     await this.#options.store.close()
     return end
   }
@@ -244,7 +237,10 @@ export class JobMaster {
   async #attempts(): Promise<JobEnd> {
     const { leadership, world, store, control } = this.#options
     for (;;) {
-      if (this.#wish === 'stop') return { status: 'SUSPENDED' }
+      if (this.#wish === 'stop') {
+        if (this.#leads) await this.#leftOpen.abort(this.#options)
+        return { status: 'SUSPENDED' }
+      }
       if (!this.#leads) {
         if (this.#wish === 'cancel') return { status: 'CANCELED' }
         await this.#unlessAsked(leadership.lead())
@@ -270,6 +266,7 @@ export class JobMaster {
       this.history.failed(error)
       const decision = this.#restart.failed(error, world.clock.now(), world.random.next())
       if (decision.type === 'fail') {
+        await this.#leftOpen.abort(this.#options)
         await recordFailure(this.history.run, error, store, world)
         return { status: 'FAILED', error: jobFailure(this.#options.jobName, error, decision.reason) }
       }
@@ -317,7 +314,7 @@ export class JobMaster {
       running = started
       if (this.#wish !== 'cancel') {
         this.#start(running)
-        for (const [i, uid] of [...this.#sources.keys()].entries())
+        for (const [i, uid] of [...this.#connectors.sources.keys()].entries())
           discoveries.push(this.#discovery(uid, enumerators[i] as SplitEnumerator<SourceSplit>, running))
         for (const discovery of discoveries) discovery.start()
       }
@@ -327,6 +324,7 @@ export class JobMaster {
     }
     for (const discovery of discoveries) discovery.stop()
     if (running !== undefined) end = await tearDown(running, end, this.#options)
+    if (end.type === 'failed') this.#leftOpen.failed(end.error, running?.driver.promised)
     this.#running = undefined
     await Promise.allSettled(enumerators.map((enumerator) => enumerator.close()))
     return end
@@ -439,8 +437,8 @@ export class JobMaster {
         return attempt.tasks
       },
       operators: shapesOf(graph),
-      sources: this.#sources,
-      committers: this.#committers,
+      sources: this.#connectors.sources,
+      committers: this.#connectors.committers,
       endOf: (kind, last) => endOf(kind, last, { run: plan.run, at: world.clock.now() }),
       onCompleted: (checkpoint) => {
         this.#restart.progressed()

@@ -270,6 +270,39 @@ describe('a function that fails', () => {
         .uid('check'),
     )
 
+  const openOutput = (driver: TestDriver): string[] =>
+    driver.openTransactions().filter((id) => !id.endsWith('.coordinator'))
+
+  test('leaves no transaction open: readers of its output do not wait for a time-out', async () => {
+    const driver = await TestDriver.start(failing, { topics: TOPICS, checkpointIntervalMs: 240_000 })
+    await driver.produce('orders', [order('ann', 3)])
+    await driver.advance(1_000)
+    expect(openOutput(driver)).toHaveLength(1)
+    await driver.produce('orders', [order('ann', -3)])
+    await expect(driver.advance(1_000)).rejects.toMatchObject({ code: 'MILLRACE_JOB_FAILED' })
+    expect(openOutput(driver)).toEqual([])
+    expect(await driver.committed('totals')).toEqual([])
+  })
+
+  test('and is stopped while it waits for its restart leaves none open either', async () => {
+    const driver = await TestDriver.start(
+      (env) => {
+        env.setRestartStrategy(RestartStrategies.fixedDelay(3, 600_000))
+        failing(env)
+      },
+      { topics: TOPICS, checkpointIntervalMs: 240_000 },
+    )
+    await driver.produce('orders', [order('ann', 3)])
+    await driver.advance(1_000)
+    await driver.produce('orders', [order('ann', -3)])
+    await driver.until(() => driver.status === 'RESTARTING')
+    expect(openOutput(driver)).toHaveLength(1)
+    await driver.stop()
+    expect(driver.status).toBe('SUSPENDED')
+    await driver.advance(100)
+    expect(openOutput(driver)).toEqual([])
+  })
+
   test('fails the call of the driver with the error of the user', async () => {
     const driver = await TestDriver.start(failing, options)
     await driver.produce('orders', [order('ann', -3)])
