@@ -76,8 +76,20 @@ export interface RunningKafka {
   stop(): Promise<void>
 }
 
-/** A TCP port of 127.0.0.1 that was free a moment ago. */
-export function freePort(): Promise<number> {
+/** Ports that this process has given away: they look free until whoever got them listens. */
+const given = new Set<number>()
+
+/** A TCP port of 127.0.0.1 that was free a moment ago; never the same twice. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = await unusedPort()
+    if (given.has(port)) continue
+    given.add(port)
+    return port
+  }
+}
+
+function unusedPort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer()
     server.once('error', reject)

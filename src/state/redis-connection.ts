@@ -13,6 +13,7 @@ import { type RedisScript, redisScripts } from './redis-scripts.ts'
 import type { RedisTarget } from './redis-url.ts'
 
 const PACKAGE = 'ioredis'
+const SILENCE_GRACE_MS = 1_000
 const KEEP_ALIVE_MS = 5_000
 const LONGEST_RECONNECT_DELAY_MS = 500
 const FIRST_RECONNECT_DELAY_MS = 20
@@ -206,7 +207,8 @@ async function clientOf(options: RedisConnectionOptions): Promise<() => Client> 
     lazyConnect: true,
     keepAlive: KEEP_ALIVE_MS,
     connectTimeout: timeoutMs,
-    socketTimeout: timeoutMs,
+    // The caller's own time-out speaks first, and says which command it was.
+    socketTimeout: timeoutMs + SILENCE_GRACE_MS,
     maxLoadingRetryTime: LONGEST_RECONNECT_DELAY_MS,
     // A command whose connection broke is the caller's: sent again it might be done twice, or out of order.
     maxRetriesPerRequest: 0,

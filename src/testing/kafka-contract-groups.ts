@@ -70,6 +70,14 @@ class ContractMember {
 
 /** Declares the tests. */
 export function groupContract({ describe, test, expect }: ContractFramework, scene: SceneOf): void {
+  /** Joins again as soon as a newcomer's join has arrived. */
+  const rejoin = async (member: ContractMember): Promise<JoinedGroup> => {
+    await scene().until('a rebalance has begun', async () => {
+      return (await member.heartbeat()) === KafkaCode.REBALANCE_IN_PROGRESS
+    })
+    return member.join()
+  }
+
   describe('offsets of a group, committed by a transaction', () => {
     test('are there after the commit', async () => {
       const { cluster } = scene()
@@ -207,12 +215,7 @@ export function groupContract({ describe, test, expect }: ContractFramework, sce
       const first = new ContractMember(scene().cluster, scene().name('group'), 'm1')
       const second = new ContractMember(other, first.groupId, 'm2')
       await first.joinAndSync()
-      await Promise.all([
-        second.join(),
-        scene()
-          .waitMs(200)
-          .then(() => first.join()),
-      ])
+      await Promise.all([second.join(), rejoin(first)])
       await Promise.all([first.sync(), second.sync()])
       const again = await second.join()
       expect(again.generation).toBe(2)
@@ -287,12 +290,7 @@ export function groupContract({ describe, test, expect }: ContractFramework, sce
       const first = new ContractMember(scene().cluster, scene().name('group'), 'm1')
       const mute = new ContractMember(other, first.groupId, 'mute')
       await first.joinAndSync()
-      await Promise.all([
-        mute.join(),
-        scene()
-          .waitMs(200)
-          .then(() => first.join()),
-      ])
+      await Promise.all([mute.join(), rejoin(first)])
       await first.sync()
       await scene().until('the mute one is missed, though it beats', async () => {
         await mute.heartbeat()
@@ -309,12 +307,7 @@ export function groupContract({ describe, test, expect }: ContractFramework, sce
       const first = new ContractMember(scene().cluster, scene().name('group'), 'alive')
       const second = new ContractMember(other, first.groupId, 'silent')
       await first.joinAndSync()
-      await Promise.all([
-        second.join(),
-        scene()
-          .waitMs(200)
-          .then(() => first.join()),
-      ])
+      await Promise.all([second.join(), rejoin(first)])
       await Promise.all([first.sync(), second.sync()])
       await scene().until('the silent one is missed', async () => {
         await scene().waitMs(250)

@@ -12,7 +12,7 @@ import type { JobScene } from '../integration/job-scene.ts'
 import { RecordingLogger } from '../integration/kafka/real-kafka.ts'
 
 /** Time-out of the sinks' transactions. */
-export const TRANSACTION_TIMEOUT_MS = 15_000
+export const TRANSACTION_TIMEOUT_MS = 25_000
 /** A start is refused unless checkpoint interval + time-out + 5 s fit into the transaction time-out. */
 export const CHECKPOINT_TIMEOUT_MS = 9_000
 /** The broker looks for transactions past their time-out every 10 s. */

@@ -17,7 +17,7 @@ import {
 import { OrderFeed } from './order-feed.ts'
 import { SeededRandom } from './seeded-random.ts'
 
-jest.setTimeout(240_000)
+jest.setTimeout(600_000)
 
 const ORDERS = 'fault/jobs/orders.ts'
 const COPY = 'integration/jobs/copy.ts'

@@ -100,7 +100,7 @@ describe(`a job behind a failing network (FAULT_SEED=${SEED})`, () => {
       quickStart: true,
       proxied: ports.map((port, i) => ({ port, advertisedPort: (proxies[i] as TcpProxy).port })),
     })
-  }, 120_000)
+  }, 300_000)
   afterAll(async () => {
     await kafka?.stop()
     await Promise.all((proxies ?? []).map((proxy) => proxy.close()))

@@ -59,9 +59,14 @@ async function open(environment: Record<string, string>, random: SeededRandom): 
   return run
 }
 
-/** Ends the worker at a random moment: some while they start, the others when they have committed output. */
-async function killAtRandom(orders: OrderRun, worker: JobProcess, random: SeededRandom): Promise<void> {
-  if (random.next() < 0.3) await sleep(random.between(50, 2_500))
+/** Ends the worker at a random moment: some while they start, the others, the first among them, when they have committed output. */
+async function killAtRandom(
+  orders: OrderRun,
+  worker: JobProcess,
+  random: SeededRandom,
+  kill: number,
+): Promise<void> {
+  if (kill > 0 && random.next() < 0.3) await sleep(random.between(50, 2_500))
   else {
     await orders.progress(90_000)
     await sleep(random.between(20, 1_000))
@@ -79,7 +84,7 @@ async function killed(
   const logs: string[] = []
   for (let kill = 0; kill < KILLS; kill++) {
     const worker = orders.start()
-    await killAtRandom(orders, worker, random)
+    await killAtRandom(orders, worker, random, kill)
     logs.push(worker.stdout + worker.stderr)
   }
   const last = orders.start()

@@ -8,6 +8,7 @@
  * brokers get late duplicates, as from a network that comes back.
  */
 import { connect, createServer, type Server, type Socket } from 'node:net'
+import { freePort } from '../../scripts/lib/kafka-broker.ts'
 import { FrameScanner } from './frame-scanner.ts'
 import { HeldBytes } from './held-bytes.ts'
 
@@ -107,12 +108,13 @@ export class TcpProxy {
   }
 
   /** Listens on a free port of 127.0.0.1 and passes on to `targetPort`, where nobody needs to listen yet. */
-  static open(targetPort: number): Promise<TcpProxy> {
+  static async open(targetPort: number): Promise<TcpProxy> {
+    const port = await freePort()
     // Half-open sockets are kept: the end of the one direction says nothing about the other.
     const server = createServer({ allowHalfOpen: true, noDelay: true })
     return new Promise((resolve, reject) => {
       server.once('error', reject)
-      server.listen(0, '127.0.0.1', () => resolve(new TcpProxy(server, targetPort)))
+      server.listen(port, '127.0.0.1', () => resolve(new TcpProxy(server, targetPort)))
     })
   }
 

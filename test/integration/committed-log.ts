@@ -59,8 +59,8 @@ export class CommittedLog {
         minBytes: 1,
         maxBytes: FETCH_BYTES,
       })
-      if (fetched === undefined || fetched.errorCode !== 0)
-        throw new Error(`fetch of ${this.#topic}-${partition} answered ${fetched?.errorCode}`)
+      // A leader that moved, and the like: the next poll goes on from here.
+      if (fetched === undefined || fetched.errorCode !== 0) break
       // Producers whose aborted transaction began at or before a batch, until its abort marker.
       const aborted = [...fetched.abortedTransactions]
       for (const batch of splitBatches(fetched.records)) {

@@ -3,7 +3,7 @@ import { type RunningKafka, startKafka } from '../../../scripts/lib/kafka-broker
 import { JobScene } from '../job-scene.ts'
 import { exactly, numbers, sorted } from '../numbers.ts'
 
-jest.setTimeout(180_000)
+jest.setTimeout(400_000)
 
 const COPY = 'integration/jobs/copy.ts'
 const PARTITIONS = 6
@@ -15,7 +15,7 @@ describe('a job that is restored while one of three brokers is down', () => {
   let scene: JobScene
 
   beforeAll(async () => {
-    kafka = await startKafka({ brokers: 3, heapMb: 320 })
+    kafka = await startKafka({ brokers: 3, heapMb: 320, quickStart: true })
     scene = await JobScene.open(kafka.bootstrap.split(','))
   })
   afterAll(async () => {
@@ -32,7 +32,7 @@ describe('a job that is restored while one of three brokers is down', () => {
     for (let partition = 0; partition < PARTITIONS; partition++)
       await scene.produce(topics.IN, partition, numbers(partition * 100, partition * 100 + 100))
     const first = scene.start(COPY, topics)
-    await scene.readUntil(topics.OUT, (values) => values.length >= 600)
+    await scene.readUntil(topics.OUT, (values) => values.length >= 600, 90_000)
     await first.kill()
 
     const [described] = await scene.cluster.describeTopics([topics.IN])

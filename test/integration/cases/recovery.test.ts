@@ -17,7 +17,7 @@ describe('a job that is started again after kill -9', () => {
   afterEach(() => scene.close())
 
   test('repeats the commit of a checkpoint without committing what the next transaction had written', async () => {
-    const first = scene.start(COPY, { ...topics, INTERVAL: '2000' })
+    const first = scene.start(COPY, { ...topics, INTERVAL: '5000' })
     await scene.produce(topics.IN, 0, ['42'])
     await scene.readUntil(topics.OUT, (values) => values.length === 1)
     const committed = await scene.endOf(topics.OUT, 'read_uncommitted')
@@ -83,14 +83,14 @@ describe('a job that is started again after kill -9', () => {
     await first.said('checkpoint 5 is complete')
     await first.kill()
     const second = scene.start(COPY, topics, ['--log-level', 'debug'])
-    await second.said(/checkpoint [6-9] is complete/)
+    await second.said(/checkpoint (?:[6-9]|\d{2,}) is complete/)
     expect(second.stderr).not.toMatch(/"level":"(warn|error)"/)
     await scene.produce(topics.IN, 0, ['1'])
     expect(await scene.readUntil(topics.OUT, (values) => values.length >= 1)).toEqual(['1'])
   })
 
   test('whose live transactional id was taken by another producer recovers in one restart, exactly', async () => {
-    const job = scene.start(COPY, { ...topics, INTERVAL: '500' })
+    const job = scene.start(COPY, { ...topics, INTERVAL: '3000' })
     await scene.produce(topics.IN, 0, numbers(0, 100))
     await scene.readUntil(topics.OUT, (values) => values.length === 100)
     await scene.produce(topics.IN, 0, numbers(100, 200))

@@ -89,7 +89,7 @@ const millrace = (...args: string[]): Promise<{ code: number; stdout: string; st
 
 describe('a job that is stopped with a savepoint', () => {
   test('is not run again by itself, and goes on from it at another parallelism without a record lost or repeated', async () => {
-    const job = scene.start(COUNT, { ...slow('stop'), PARALLELISM: '2' }, [])
+    const job = scene.start(COUNT, { ...slow('stop'), SLOW: '4', PARALLELISM: '2' }, [])
     const path = await savepointOf(job)
     expect(await job.code()).toBe(0)
     const before = await scene.read(topics.OUT)
@@ -148,7 +148,7 @@ async function countedAt(path: string): Promise<number> {
 
 describe('a savepoint', () => {
   test('is restored twice, after the job went on and was killed: nothing is missing, what repeats is what followed it (case 19)', async () => {
-    const job = scene.start(COUNT, slow('savepoint'), [])
+    const job = scene.start(COUNT, { ...slow('savepoint'), SLOW: '3' }, [])
     const path = await savepointOf(job)
     const atSavepoint = await countedAt(path)
     await scene.readUntil(topics.OUT, (values) => values.length > atSavepoint + 200)

@@ -2,6 +2,7 @@
  * Jobs without Kafka that run in this process as in production: settings are read, and everything is composed, as `env.execute` does it.
  * What they log is kept from the terminal.
  */
+import { type Dirent, existsSync } from 'node:fs'
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
@@ -61,7 +62,7 @@ export class LocalJobs {
 
   /** Files below a folder of the test, relative to it, with their sizes. */
   async files(folder: string): Promise<Map<string, number>> {
-    const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
+    const entries = await entriesBelow(folder)
     const sizes = new Map<string, number>()
     for (const entry of entries) {
       if (!entry.isFile()) continue
@@ -147,5 +148,17 @@ export function counting(
       })
       .uid('nothing')
       .setParallelism(parallelism)
+  }
+}
+
+/** All entries; none if the folder is missing. A running job may remove folders while they are read: then it is read again. */
+async function entriesBelow(folder: string): Promise<Dirent[]> {
+  for (;;) {
+    try {
+      return await readdir(folder, { recursive: true, withFileTypes: true })
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+      if (!existsSync(folder)) return []
+    }
   }
 }
