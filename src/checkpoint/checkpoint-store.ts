@@ -56,8 +56,8 @@ export interface RecoveryFacts {
 
 export type CommitPointOutcome =
   | { readonly type: 'written' }
-  /** Our own abort succeeded: n never happened. */
-  | { readonly type: 'refused'; readonly reason: string }
+  /** Our own abort succeeded: n never happened. `cause`: the error that refused it, if there was one. */
+  | { readonly type: 'refused'; readonly reason: string; readonly cause?: unknown }
   /** Nobody here knows: end the attempt, touch nothing. */
   | { readonly type: 'unknown'; readonly reason: string }
 

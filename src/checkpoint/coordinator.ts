@@ -72,7 +72,13 @@ export type CoordinatorEvent =
       readonly now: number
     }
   | { readonly type: 'CommitPointWritten'; readonly n: number; readonly now: number }
-  | { readonly type: 'CommitPointRefused'; readonly n: number; readonly reason: string; readonly now: number }
+  | {
+      readonly type: 'CommitPointRefused'
+      readonly n: number
+      readonly reason: string
+      readonly cause?: unknown
+      readonly now: number
+    }
   | { readonly type: 'CommitPointUnknown'; readonly n: number; readonly reason: string; readonly now: number }
   | { readonly type: 'Committed'; readonly n: number; readonly now: number }
   | { readonly type: 'CommitFailed'; readonly n: number; readonly error: unknown; readonly now: number }
@@ -214,7 +220,7 @@ export class CheckpointCoordinator {
       case 'CommitPointWritten':
         return this.#written(event.n, event.now)
       case 'CommitPointRefused':
-        return this.#refused(event.n, event.reason)
+        return this.#refused(event.n, event.reason, event.cause)
       case 'CommitPointUnknown':
         this.#writing(event.n, 'CommitPointUnknown')
         return this.#end({
@@ -425,7 +431,7 @@ export class CheckpointCoordinator {
     return effects
   }
 
-  #refused(n: number, reason: string): CoordinatorEffect[] {
+  #refused(n: number, reason: string, cause: unknown): CoordinatorEffect[] {
     const pending = this.#writing(n, 'CommitPointRefused')
     pending.move('Aborted')
     const effects: CoordinatorEffect[] = [{ type: 'NotifyAborted', n, reason: 'refused', detail: reason }]
@@ -434,7 +440,7 @@ export class CheckpointCoordinator {
       ...this.#end({
         type: 'FailAttempt',
         reason: `commit point of checkpoint ${n} was refused: ${reason}`,
-        cause: undefined,
+        cause,
       }),
     )
     return effects

@@ -20,7 +20,7 @@ import { describeCommittable, type KafkaCommittable, type WrittenRange } from '.
 import { splitId } from './offsets.ts'
 import { type RawBatch, scanPartition } from './partition-scan.ts'
 import type { BatchProducerFields } from './record-batch-builder.ts'
-import { BatchField } from './record-batch-header.ts'
+import { BatchAttribute, BatchField } from './record-batch-header.ts'
 
 /** Bytes of one healing transaction: large ones go in pieces, so that a killed healer has little to do again. */
 const PIECE_BYTES = 4 << 20
@@ -159,6 +159,11 @@ async function readPiece(
 function readdress(batch: Buffer, fields: BatchProducerFields): Buffer {
   batch.writeBigInt64BE(0n, BatchField.BASE_OFFSET)
   batch.writeInt32BE(-1, BatchField.LEADER_EPOCH)
+  // The broker's stamp (message.timestamp.type=LogAppendTime): from a client it is refused, and the broker stamps again.
+  batch.writeInt16BE(
+    batch.readInt16BE(BatchField.ATTRIBUTES) & ~BatchAttribute.LOG_APPEND_TIME,
+    BatchField.ATTRIBUTES,
+  )
   batch.writeBigInt64BE(fields.producerId, BatchField.PRODUCER_ID)
   batch.writeInt16BE(fields.producerEpoch, BatchField.PRODUCER_EPOCH)
   batch.writeInt32BE(fields.baseSequence, BatchField.BASE_SEQUENCE)

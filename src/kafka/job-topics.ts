@@ -32,6 +32,7 @@ const CLOSE_TIMEOUT_MS = 2_000
 const MAX_PREPARED_MS = 20_000
 /** The coordinator's transactions last some ms; a dead leader's open one must not hold its successor up for long. */
 const TRANSACTION_TIMEOUT_MS = 60_000
+const TAKEN_OVER_AGAIN = 'this worker has taken the job over again since'
 
 export interface JobTopicsOptions {
   readonly cluster: KafkaCluster
@@ -285,6 +286,8 @@ export class JobTopics implements CheckpointStore, HealingLog {
     rewritten: readonly RewrittenBatch[] = [],
   ): Promise<void> {
     const outcome = await this.#transact(entries, [], rewritten)
+    // Another leader would be refused as well.
+    if (outcome.type === 'refused' && isFinal(outcome.cause)) throw outcome.cause
     if (outcome.type !== 'written')
       throw new MillraceError(
         'MILLRACE_ATTEMPT_LOST',
@@ -299,18 +302,21 @@ export class JobTopics implements CheckpointStore, HealingLog {
     offsets: readonly GroupOffset[],
     rewritten: readonly RewrittenBatch[] = [],
   ): Promise<CommitPointOutcome> {
-    const outcome = this.#queue.then(() => this.#transaction(entries, offsets, rewritten))
+    const producer = this.#producer
+    const outcome = this.#queue.then(() => this.#transaction(producer, entries, offsets, rewritten))
     this.#queue = outcome
     return outcome
   }
 
+  /** `producer`: of the leader that asked. What it asked for must not come in between what a later take-over of this worker writes. */
   async #transaction(
+    producer: FencedProducer | undefined,
     entries: readonly LogEntry[],
     offsets: readonly GroupOffset[],
     rewritten: readonly RewrittenBatch[],
   ): Promise<CommitPointOutcome> {
-    const producer = this.#producer
-    if (producer === undefined) return { type: 'unknown', reason: this.#ended }
+    if (producer === undefined || producer !== this.#producer)
+      return { type: 'unknown', reason: this.#producer === undefined ? this.#ended : TAKEN_OVER_AGAIN }
     const groups = Map.groupBy(offsets, (offset) => offset.groupId)
     try {
       if ((producer.openFor ?? 0) > MAX_PREPARED_MS) await this.#abortPrepared(producer, END_TIMEOUT_MS)
@@ -339,31 +345,37 @@ export class JobTopics implements CheckpointStore, HealingLog {
           type: 'refused',
           reason: `EndTxn answered ${error.brokerError}: the transaction was aborted`,
         }
-      return this.#unknown(messageOf(error))
+      return this.#unknown(producer, messageOf(error))
     }
   }
 
   /** Nothing was asked to commit yet: if our own abort succeeds, the commit point never happened. */
   async #giveUp(producer: FencedProducer, cause: unknown): Promise<CommitPointOutcome> {
     const reason = messageOf(cause)
-    if (isFenced(cause)) return this.#unknown(reason)
+    if (isFenced(cause)) return this.#unknown(producer, reason)
     try {
       await producer.end('abort', END_TIMEOUT_MS)
-      return { type: 'refused', reason }
+      return { type: 'refused', reason, cause }
     } catch (error) {
       // 48 under our own epoch: nothing is open, so nothing can commit.
       if (error instanceof KafkaError && error.brokerCode === KafkaCode.INVALID_TXN_STATE)
-        return { type: 'refused', reason }
-      return this.#unknown(`${reason}; and the abort: ${messageOf(error)}`)
+        return { type: 'refused', reason, cause }
+      return this.#unknown(producer, `${reason}; and the abort: ${messageOf(error)}`)
     }
   }
 
   /** The transaction may still be open: writing more with this producer could commit it. Only a new take-over writes again. */
-  #unknown(reason: string): CommitPointOutcome {
-    this.#producer = undefined
-    this.#ended = `the outcome of an earlier write is unknown: ${reason}`
+  #unknown(producer: FencedProducer, reason: string): CommitPointOutcome {
+    if (this.#producer === producer) {
+      this.#producer = undefined
+      this.#ended = `the outcome of an earlier write is unknown: ${reason}`
+    }
     return { type: 'unknown', reason }
   }
+}
+
+function isFinal(error: unknown): boolean {
+  return isMillraceError(error) && !error.retriable
 }
 
 function isFenced(error: unknown): boolean {

@@ -4,42 +4,70 @@
  * Epochs are not compared: a commit carries the epoch e, an abort by fence or time-out e+1, and a later transaction may be committed under e+1.
  */
 import type { World } from '../core/ports.ts'
+import { MillraceError } from '../errors.ts'
 import { type KafkaCluster, KafkaCode, type TransactionState } from './kafka-cluster.ts'
-import type { KafkaCommittable, WrittenRange } from './kafka-committable.ts'
+import { describeCommittable, type KafkaCommittable, type WrittenRange } from './kafka-committable.ts'
 import { scanPartition } from './partition-scan.ts'
 import { readControlRecord } from './record-batch-header.ts'
 
 export type TransactionFate = 'committed' | 'aborted' | 'unknown'
 
-/** Markers are written some ms after the decision; a partition leader that is away delays them. */
+/** How long markers may be on their way that nobody says are to come. */
 const MARKER_WAIT_MS = 15_000
+/** How long those may that the coordinator has decided on: a partition without enough replicas in sync delays them. */
+const DECIDED_WAIT_MS = 180_000
 const LOOK_AGAIN_MS = 100
 
 /** States in which all markers of an id's last transaction are written, or it never had one. */
 const NO_MARKER_TO_COME: readonly TransactionState[] = ['Empty', 'CompleteCommit', 'CompleteAbort', 'Dead']
+/** States in which markers are sure to come, whenever that may be. */
+const MARKERS_TO_COME: readonly TransactionState[] = ['PrepareCommit', 'PrepareAbort']
 
-/** Looks on every partition until one tells; waits for markers that are still on their way. 'unknown' = no partition holds one (any more). */
+/**
+ * Looks on every partition until one tells; waits for markers that are still on their way. 'unknown' = no partition holds one (any more).
+ * @throws MILLRACE_KAFKA_PROTOCOL, retriable, when markers that the coordinator has decided on do not come: nothing is lost by that.
+ */
 export async function transactionFate(
   cluster: KafkaCluster,
   world: World,
   committable: KafkaCommittable,
 ): Promise<TransactionFate> {
-  const until = world.clock.now() + MARKER_WAIT_MS
+  const began = world.clock.now()
+  let warned = false
   for (;;) {
-    const last = world.clock.now() >= until || !(await markersToCome(cluster, committable))
+    const waitedMs = world.clock.now() - began
+    const toCome = await markersToCome(cluster, committable)
     const fate = await look(cluster, world, committable)
     if (fate !== undefined) return fate
-    if (last) return 'unknown'
+    if (toCome === 'none' || (toCome === 'perhaps' && waitedMs >= MARKER_WAIT_MS)) return 'unknown'
+    if (waitedMs >= DECIDED_WAIT_MS)
+      throw new MillraceError(
+        'MILLRACE_KAFKA_PROTOCOL',
+        `the brokers have not written the end of ${describeCommittable(committable)} within ${DECIDED_WAIT_MS} ms, though it is decided`,
+        {
+          retriable: true,
+          remedy:
+            'Look for partitions of these topics with fewer replicas in sync than min.insync.replicas, and for brokers that are away.',
+        },
+      )
+    if (waitedMs >= MARKER_WAIT_MS && !warned) {
+      warned = true
+      world.logger.warn(`waiting for the brokers to write the end of ${describeCommittable(committable)}`)
+    }
     await world.timers.sleep(LOOK_AGAIN_MS)
   }
 }
 
-async function markersToCome(cluster: KafkaCluster, committable: KafkaCommittable): Promise<boolean> {
+async function markersToCome(
+  cluster: KafkaCluster,
+  committable: KafkaCommittable,
+): Promise<'none' | 'perhaps' | 'surely'> {
   const [described] = await cluster.describeTransactions([committable.transactionalId])
   // Another error tells nothing: wait for what may come.
   if (described === undefined || described.errorCode !== KafkaCode.NONE)
-    return described?.errorCode !== KafkaCode.TRANSACTIONAL_ID_NOT_FOUND
-  return !NO_MARKER_TO_COME.includes(described.state)
+    return described?.errorCode === KafkaCode.TRANSACTIONAL_ID_NOT_FOUND ? 'none' : 'perhaps'
+  if (MARKERS_TO_COME.includes(described.state)) return 'surely'
+  return NO_MARKER_TO_COME.includes(described.state) ? 'none' : 'perhaps'
 }
 
 /** A partition that still has the records tells best; where the log begins later only what can be nobody else's counts. */

@@ -375,7 +375,7 @@ export class CheckpointDriver {
       case 'refused':
         this.#forget.push(...forgotten)
         this.#savepoints.unseal(n)
-        this.#handle({ type: 'CommitPointRefused', n, reason: outcome.reason, now })
+        this.#handle({ type: 'CommitPointRefused', n, reason: outcome.reason, cause: outcome.cause, now })
         return
       case 'unknown':
         this.#handle({ type: 'CommitPointUnknown', n, reason: outcome.reason, now })

@@ -25,7 +25,7 @@ import type { Committer, SourceSplit, SplitEnumerator } from '../core/connector.
 import type { JobGraph } from '../core/graph/job-graph.ts'
 import type { JobSettings, StartOptions } from '../core/job-settings.ts'
 import type { World } from '../core/ports.ts'
-import { MillraceError } from '../errors.ts'
+import { isMillraceError, MillraceError } from '../errors.ts'
 import { splitOwner } from './attempt.ts'
 import type { FaultHook } from './fault-points.ts'
 import { checkOutputIsCommitted } from './output-check.ts'
@@ -290,6 +290,9 @@ export class TakeOver {
 
   async #writeZero(zero: CompletedCheckpoint): Promise<void> {
     const outcome = await this.#options.store.commitPoint(zero, [])
+    // Another leader would be refused as well.
+    if (outcome.type === 'refused' && isMillraceError(outcome.cause) && !outcome.cause.retriable)
+      throw outcome.cause
     if (outcome.type !== 'written')
       throw new MillraceError('MILLRACE_ATTEMPT_LOST', `could not write checkpoint 0: ${outcome.reason}`)
   }

@@ -26,6 +26,8 @@ export interface BatchHeader {
   readonly sizeBytes: number
   readonly leaderEpoch: number
   readonly transactional: boolean
+  /** The broker has stamped it with its own time. */
+  readonly logAppendTime: boolean
   readonly control: boolean
   readonly lastOffsetDelta: number
   readonly baseTimestamp: bigint
@@ -81,6 +83,7 @@ export function readBatchHeader(buffer: Buffer, at = 0): BatchHeader | undefined
     sizeBytes,
     leaderEpoch: buffer.readInt32BE(at + 12),
     transactional: (attributes & TRANSACTIONAL) !== 0,
+    logAppendTime: (attributes & LOG_APPEND_TIME) !== 0,
     control: (attributes & CONTROL) !== 0,
     lastOffsetDelta: buffer.readInt32BE(at + 23),
     baseTimestamp: buffer.readBigInt64BE(at + 27),

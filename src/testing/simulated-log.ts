@@ -136,6 +136,11 @@ export class SimulatedLog {
         'Clients send batches of 1 or more records with offsets 0, 1, 2, …',
       )
     }
+    if (header.logAppendTime)
+      return refused(
+        BrokerCode.INVALID_TIMESTAMP,
+        'Only brokers say that a batch has the time of its append.',
+      )
     if (settings.compacted && decodePlainRecords(batch).some((record) => record.key === null)) {
       return refused(BrokerCode.INVALID_RECORD, 'A compacted topic takes no record without a key.')
     }

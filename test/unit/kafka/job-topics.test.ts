@@ -240,7 +240,7 @@ describe('the commit point', () => {
         { groupId: 'g', topic: 'gone', partition: 0, offset: 1n },
       ]),
     )
-    expect(outcome).toEqual({ type: 'refused', reason: expect.stringContaining('TxnOffsetCommit') })
+    expect(outcome).toMatchObject({ type: 'refused', reason: expect.stringContaining('TxnOffsetCommit') })
     expect(await groupOffsets('g')).toEqual([-1n, -1n])
     expect(await facts()).toMatchObject({ completed: [] })
   })
@@ -250,10 +250,38 @@ describe('the commit point', () => {
     scene.kafka.intercept(({ api }) => (api === 'AddOffsetsToTxn' ? { errorCode: 30 } : 'pass'))
     expect(await scene.run(store.commitPoint(checkpoint(1), [offset('g', 0, 11n)]))).toMatchObject({
       type: 'refused',
+      cause: { code: 'MILLRACE_KAFKA_UNAUTHORIZED', retriable: false },
     })
     scene.kafka.intercept(undefined)
     expect(await scene.run(store.commitPoint(checkpoint(2), []))).toEqual({ type: 'written' })
     expect((await facts()).completed.map(({ n }) => n)).toEqual([2])
+  })
+
+  test('no right to write to the checkpoint topic is said as it is: another leader would be refused as well', async () => {
+    const store = topics()
+    await scene.run(store.takeOver())
+    scene.kafka.intercept(({ api }) => (api === 'AddPartitionsToTxn' ? { errorCode: 29 } : 'pass'))
+    expect(await scene.failure(store.startAttempt(attempt(1)))).toMatchObject({
+      code: 'MILLRACE_KAFKA_UNAUTHORIZED',
+    })
+  })
+
+  test('what was asked for before a take-over of the same worker is not written after it', async () => {
+    const store = await leading()
+    let held = 0
+    scene.kafka.intercept(({ api }) => (api === 'AddPartitionsToTxn' && held++ < 3 ? 'drop-request' : 'pass'))
+    store.prepareCommitPoint(['g'])
+    const proof = store.proveLeadership().then(
+      () => 'written',
+      (error: unknown) => error,
+    )
+    await scene.run(store.takeOver())
+    await scene.run(store.startAttempt(attempt(2)))
+    expect(await scene.run(proof)).toMatchObject({
+      code: 'MILLRACE_ATTEMPT_LOST',
+      message: expect.stringContaining('has taken the job over again since'),
+    })
+    expect(await scene.run(store.commitPoint(checkpoint(1), []))).toEqual({ type: 'written' })
   })
 
   test('an answer to EndTxn that is lost is asked for again and is not taken for an abort', async () => {

@@ -144,12 +144,14 @@ describe('after a take-over', () => {
   })
 
   /** A transaction as a sink prepares it, with what is needed to find its records again. */
-  async function written(...values: string[]): Promise<KafkaCommittable> {
+  const written = (...values: string[]): Promise<KafkaCommittable> => writtenTo('out', ...values)
+
+  async function writtenTo(topic: string, ...values: string[]): Promise<KafkaCommittable> {
     const lease = await scene.run(
       scene.cluster.initProducerId({ transactionalId: 't.0.0', transactionTimeoutMs: 600_000 }),
     )
     const writer = new KafkaWriter<string>({
-      sink: { topic: 'out', value: string() },
+      sink: { topic, value: string() },
       cluster: scene.cluster,
       leases: [lease],
       acks: -1,
@@ -202,6 +204,15 @@ describe('after a take-over', () => {
     for (let i = 0; i < 2; i++) await scene.run(committer.recover(permit(1), [first]))
     await scene.time.advance(50)
     expect(await scene.values('out')).toEqual(['a', 'b'])
+  })
+
+  test('is written again also to a topic where brokers stamp the records with their own time', async () => {
+    await scene.topic('stamped', 1, { 'message.timestamp.type': 'LogAppendTime' })
+    const first = await writtenTo('stamped', 'a', 'b')
+    await takeId()
+    for (let i = 0; i < 2; i++) await scene.run(committer.recover(permit(1), [first]))
+    await scene.time.advance(50)
+    expect(await scene.values('stamped')).toEqual(['a', 'b'])
   })
 
   test('what cannot be found any more is lost: named, counted, with the way out', async () => {

@@ -67,6 +67,24 @@ describe('the fate of a transaction', () => {
     expect(ms).toBeGreaterThan(4_000)
   })
 
+  test('is waited for as long as the coordinator says that markers will come, and is never taken for unknown', async () => {
+    const scene = await sceneOf(100_000)
+    const identity = await scene.transact('out', ['a'], 'open', ID)
+    await scene.run(scene.cluster.endTxn(identity, 'abort'))
+    const [fate, ms] = await fateOf(scene, committableOf(identity, rangeOf(0, 1)))
+    expect(fate).toBe('aborted')
+    expect(ms).toBeGreaterThan(90_000)
+    expect(scene.warnings()).toEqual([expect.stringContaining('waiting for the brokers to write the end of')])
+  })
+
+  test('that the brokers do not write down for minutes is an error that may pass', async () => {
+    const scene = await sceneOf(400_000)
+    const identity = await scene.transact('out', ['a'], 'open', ID)
+    await scene.run(scene.cluster.endTxn(identity, 'abort'))
+    const fate = transactionFate(scene.cluster, scene.world, committableOf(identity, rangeOf(0, 1)))
+    expect(await scene.failure(fate)).toMatchObject({ code: 'MILLRACE_KAFKA_PROTOCOL', retriable: true })
+  })
+
   test('is unknown at once when no marker is left and none is to come', async () => {
     const scene = await sceneOf()
     const identity = await scene.transact('out', ['a'], 'abort', ID)

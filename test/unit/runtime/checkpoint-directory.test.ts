@@ -71,6 +71,8 @@ describe('a broken disk', () => {
       'execution.checkpointing.tolerable-failed-checkpoints': 3,
     })
     await master.triggerCheckpoint()
+    // The input must not end while the disk is broken.
+    brake.pauseMs = 100
     const [run] = await readdir(join(scene.checkpoints, 'job'))
     const folder = join(scene.checkpoints, 'job', run as string)
     await rename(folder, join(scene.folder, 'aside'))
@@ -182,17 +184,20 @@ describe('what a restart needs is never deleted first (case 40)', () => {
     'a leader that dies at a commit point that was %s, the %ith, with one checkpoint retained',
     async (fate: Fate, nth) => {
       const out = collectSink<Count>()
+      const brake = new Brake()
+      brake.limit = 10
       const { store } = scene
       const commitPoint = store.commitPoint.bind(store)
       let left: number = nth
       store.commitPoint = async (checkpoint, offsets, forget) => {
         if (--left !== 0) return commitPoint(checkpoint, offsets, forget)
+        brake.limit = Number.POSITIVE_INFINITY
         if (fate === 'written') await commitPoint(checkpoint, offsets, forget)
         return { type: 'unknown', reason: 'the answer did not come' }
       }
       const lost: string[] = []
       const master = await scene.start({
-        declare: counting({ out, brake: new Brake() }),
+        declare: counting({ out, brake }),
         config: {
           ...FILES,
           ...RESTARTS,

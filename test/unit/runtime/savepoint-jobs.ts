@@ -37,13 +37,15 @@ export class CountPerKey extends KeyedProcessFunction<number, number, Count> {
 export class Brake {
   seen = 0
   limit = Number.POSITIVE_INFINITY
+  /** Behind the limit, for each vector. */
+  pauseMs = 5
   readonly sink: Sink<unknown> = {
     kind: 'brake',
     describe: () => ({}),
     createWriter: () => ({
       write: () => {
         this.seen++
-        return new Promise<void>((resolve) => setTimeout(resolve, this.seen > this.limit ? 5 : 0))
+        return new Promise<void>((resolve) => setTimeout(resolve, this.seen > this.limit ? this.pauseMs : 0))
       },
       flush: () => undefined,
       close: () => undefined,

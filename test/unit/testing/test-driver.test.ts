@@ -303,6 +303,19 @@ describe('a function that fails', () => {
     expect(openOutput(driver)).toEqual([])
   })
 
+  test('that may not write its checkpoints FAILS, and is not tried again for ever', async () => {
+    const driver = await TestDriver.start((env) => {
+      env.setRestartStrategy(RestartStrategies.fixedDelay(1_000_000, 10))
+      sums(env)
+    }, options)
+    await driver.crash()
+    driver.kafka.intercept(({ api }) => (api === 'AddPartitionsToTxn' ? { errorCode: 29 } : 'pass'))
+    await expect(driver.restart()).rejects.toMatchObject({
+      code: 'MILLRACE_JOB_FAILED',
+      cause: { code: 'MILLRACE_KAFKA_UNAUTHORIZED' },
+    })
+  })
+
   test('fails the call of the driver with the error of the user', async () => {
     const driver = await TestDriver.start(failing, options)
     await driver.produce('orders', [order('ann', -3)])
