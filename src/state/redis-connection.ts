@@ -114,6 +114,11 @@ export class RedisConnection {
     )
   }
 
+  /** Nobody waits for an answer any more. */
+  get closed(): boolean {
+    return this.#closed
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     this.#data.disconnect()
@@ -133,7 +138,7 @@ export class RedisConnection {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_, reject) => {
       const error = new Error(this.#closed ? 'the connection is closed' : `no answer in ${this.timeoutMs} ms`)
-      timer = setTimeout(() => reject(error), this.timeoutMs)
+      timer = setTimeout(() => reject(error), this.#closed ? 0 : this.timeoutMs)
     })
     try {
       return await Promise.race([answer, late])

@@ -7,11 +7,11 @@ const FIRST_PAUSE_MS = 10
 const LONGEST_PAUSE_MS = 250
 
 /**
- * Does `action` until it succeeds, fails for a reason that waiting does not mend, or the connection's time-out is over. The action must be
+ * Does `action` until it succeeds, fails for a reason that waiting does not mend, the connection was closed, or its time-out is over. The action must be
  * repeatable: a try that failed may have been done, and may still be done later.
  */
 export async function repeating<T>(
-  connection: Pick<RedisConnection, 'timeoutMs'>,
+  connection: Pick<RedisConnection, 'timeoutMs' | 'closed'>,
   action: () => Promise<T>,
 ): Promise<T> {
   const end = performance.now() + connection.timeoutMs
@@ -19,7 +19,7 @@ export async function repeating<T>(
     try {
       return await action()
     } catch (error) {
-      if (!isRedisUnavailable(error) || performance.now() + pause >= end) throw error
+      if (!isRedisUnavailable(error) || connection.closed || performance.now() + pause >= end) throw error
       await sleep(pause)
     }
   }

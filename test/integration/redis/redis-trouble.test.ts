@@ -170,6 +170,24 @@ describe('a server in trouble', () => {
     },
     TIMEOUT,
   )
+
+  test(
+    'is not waited for any more when the job has let go of its state',
+    async () => {
+      const server = await scene.server(SAFE)
+      const state = await scene.state(server.url, { timeoutMs: 20_000 })
+      const store = await storeOf(state, 1)
+      server.signal('SIGSTOP')
+      const began = performance.now()
+      const write = store.write(1, [record('a', '1')]).catch((error: unknown) => error)
+      await state.close()
+      for (const end of [write, store.write(1, [record('b', '1')]).catch((error: unknown) => error)])
+        expect(await end).toMatchObject({ code: 'MILLRACE_REDIS_UNAVAILABLE' })
+      expect(performance.now() - began).toBeLessThan(5_000)
+      server.signal('SIGCONT')
+    },
+    TIMEOUT,
+  )
 })
 
 describe('no command holds the server up', () => {
