@@ -155,7 +155,10 @@ export class GroupMember {
         })
         workers = workersOf(assignment, workers)
       } catch (error) {
-        if (!this.#mustRejoin(error)) throw error
+        if (this.#mustRejoin(error)) continue
+        if (!isMillraceError(error) || !error.retriable) throw error
+        // Brokers that are away: whoever is still a member when they are back joins again.
+        await this.#world.timers.sleep(RETRY_MS)
         continue
       }
       this.#membership = { leader, generation: joined.generation, memberId: joined.memberId, workers }

@@ -313,12 +313,16 @@ export class KafkaWriter<T> implements TwoPhaseSinkWriter<T, KafkaCommittable> {
   async #renew(slot: TransactionSlot): Promise<void> {
     const { cluster, transactionTimeoutMs } = this.#options
     const { transactionalId, producerId, producerEpoch } = slot.identity
+    if (this.#closed) return
     try {
-      const identity = await cluster.initProducerId({
-        transactionalId,
-        transactionTimeoutMs,
-        expected: { producerId, producerEpoch },
-      })
+      // A compare-and-set that another worker has made void is refused, and yet aborts what that one has open.
+      const identity = await this.#calling(() =>
+        cluster.initProducerId({
+          transactionalId,
+          transactionTimeoutMs,
+          expected: { producerId, producerEpoch },
+        }),
+      )
       ;(this.#slots as TransactionSlots).renewed(slot, identity)
     } catch (error) {
       if (this.#closed) return

@@ -30,6 +30,8 @@ export interface JobTransactionsOptions {
   readonly slots: number
   /** Time-out for ids of sinks that are not in the graph any more. */
   readonly defaultTimeoutMs: number
+  /** Throws when this worker has been silent so long that another one may lead: asked before each request that could hit that one's transactions. */
+  readonly assertAlive: () => void
 }
 
 /**
@@ -148,8 +150,9 @@ export class JobTransactions implements OutputTransactions {
     transactionTimeoutMs: number,
     before: DescribedTransaction | undefined,
   ): Promise<ProducerIdentity> {
-    const { cluster } = this.#options
+    const { cluster, assertAlive } = this.#options
     try {
+      assertAlive()
       if (before === undefined)
         return await cluster.initProducerId({ transactionalId: id, transactionTimeoutMs, expected: NOBODY })
       // Twice: the broker takes a compare-and-set with the epoch before the last one for a repeated question and answers with the present
@@ -159,6 +162,7 @@ export class JobTransactions implements OutputTransactions {
         transactionTimeoutMs,
         expected: { producerId: before.producerId, producerEpoch: before.producerEpoch },
       })
+      assertAlive()
       return await cluster.initProducerId({
         transactionalId: id,
         transactionTimeoutMs,
@@ -192,12 +196,13 @@ export class JobTransactions implements OutputTransactions {
    */
   async abortOpen({ keep = [], proveLeadership }: AbortOptions = {}): Promise<void> {
     if (this.#ids.length === 0) return
-    const { cluster, world } = this.#options
+    const { cluster, world, assertAlive } = this.#options
     const seen = await cluster.describeTransactions(this.#ids.filter((id) => !keep.includes(id)))
     await proveLeadership?.()
     for (const described of seen) {
       if (described.errorCode !== KafkaCode.NONE || described.state !== 'Ongoing') continue
       const { transactionalId: id, producerId, producerEpoch } = described
+      assertAlive()
       try {
         await cluster.endTxn({ transactionalId: id, producerId, producerEpoch }, 'abort', {
           timeoutMs: 5_000,

@@ -455,6 +455,7 @@ export async function composeKafkaJob(job: KafkaJob): Promise<Composition> {
       sinks: transactionalSinks(jobName, sinks),
       slots,
       defaultTimeoutMs: maxTransactionTimeoutMs,
+      assertAlive: environment.assertAlive,
     }),
     close: () => cluster.close(),
   }

@@ -160,6 +160,19 @@ describe('silence', () => {
     expect(one.count('joined')).toBe(2)
   })
 
+  test('between its join and its assignment is ridden out, however long it lasts', async () => {
+    let asked = 0
+    // Longer than the port tries again by itself.
+    scene.kafka.intercept(({ api }) => (api === 'SyncGroup' && ++asked > 0 ? 'drop-request' : 'pass'))
+    const one = new Watched('one')
+    await pass(150_000)
+    expect(asked).toBeGreaterThan(1)
+    scene.kafka.intercept(undefined)
+    await pass(70_000)
+    expect(one.count('failed')).toBe(0)
+    expect(one.membership).toMatchObject({ leader: true })
+  })
+
   test('of a moment is ridden out', async () => {
     const one = new Watched('one')
     await pass(5_000)

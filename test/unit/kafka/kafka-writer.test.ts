@@ -325,6 +325,24 @@ describe('a writer in transactions', () => {
     expect(() => sink.writer.write(vector('c'))).toThrow('silent for 12,000 ms')
   })
 
+  test('nor does it initialise an id again: though refused, that would abort what its successor has open', async () => {
+    await sink.write('a')
+    await sink.barrier(1)
+    await sink.complete(1, false)
+    let sent = 0
+    scene.kafka.intercept(({ api }) => {
+      if (api === 'InitProducerId') sent++
+      return 'pass'
+    })
+    alive = () => {
+      throw Object.assign(new Error('silent for 12,000 ms'), { code: 'MILLRACE_ATTEMPT_LOST' })
+    }
+    sink.writer.notifyCheckpointConfirmed(1)
+    await scene.time.advance(1_000)
+    expect(sent).toBe(0)
+    expect(() => sink.writer.write(vector('b'))).toThrow('silent for 12,000 ms')
+  })
+
   test('close ends whoever is held back', async () => {
     for (let n = 1; n <= 3; n++) {
       await sink.write(`r${n}`)

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import type { SinkRecord } from '../../../src/checkpoint/checkpoint-store.ts'
+import { MillraceError } from '../../../src/errors.ts'
 import type { KafkaCluster, ProducerIdentity } from '../../../src/kafka/kafka-cluster.ts'
 import { transactionalId } from '../../../src/kafka/transactional-id.ts'
 import { JobTransactions } from '../../../src/kafka/transactions.ts'
@@ -8,9 +9,11 @@ import { overriding, SimulatedScene } from './simulated-scene.ts'
 const PREFIX = 'millrace.job.sink'
 
 let scene: SimulatedScene
+let alive: () => void
 
 beforeEach(async () => {
   scene = new SimulatedScene()
+  alive = () => undefined
   await scene.topic('out')
 })
 
@@ -24,6 +27,7 @@ function transactions(
     sinks: [{ uid: 'sink', prefix, parallelism, transactionTimeoutMs: 600_000 }],
     slots,
     defaultTimeoutMs: 300_000,
+    assertAlive: () => alive(),
   })
 }
 
@@ -74,12 +78,46 @@ describe('leases', () => {
       sinks: [{ uid: 'sink', prefix: PREFIX, parallelism: 1, transactionTimeoutMs: 3_600_000 }],
       slots: 1,
       defaultTimeoutMs: 1_000,
+      assertAlive: () => alive(),
     })
     await scene.run(job.observe([]))
     expect(await scene.failure(job.lease())).toMatchObject({
       code: 'MILLRACE_TRANSACTION_TIMEOUT',
       message: expect.stringContaining('3600000'),
     })
+  })
+})
+
+describe('a worker that stood still for longer than its session', () => {
+  const standStill = (): void => {
+    alive = () => {
+      throw new MillraceError('MILLRACE_ATTEMPT_LOST', 'this worker could not reach its group')
+    }
+  }
+
+  test('initialises no id: though refused, it would abort what its successor has open', async () => {
+    const job = transactions(1)
+    await scene.run(job.observe([]))
+    const [[, lease]] = (await takeOver(transactions(1))) as [ProducerIdentity[]]
+    await scene.run(scene.cluster.addPartitionsToTxn(lease!, [{ topic: 'out', partition: 0 }]))
+    standStill()
+    let sent = 0
+    scene.kafka.intercept(({ api }) => {
+      if (api === 'InitProducerId') sent++
+      return 'pass'
+    })
+    expect(await scene.failure(job.lease())).toMatchObject({ code: 'MILLRACE_ATTEMPT_LOST' })
+    expect(sent).toBe(0)
+    expect(stateOf(lease!.transactionalId)).toBe('Ongoing')
+  })
+
+  test('aborts nothing at its end', async () => {
+    const job = transactions(1)
+    await takeOver(job)
+    await opened(0)
+    standStill()
+    expect(await scene.failure(job.abortOpen())).toMatchObject({ code: 'MILLRACE_ATTEMPT_LOST' })
+    expect(stateOf(`${PREFIX}.0.0`)).toBe('Ongoing')
   })
 })
 
@@ -266,6 +304,7 @@ describe('the end of a job', () => {
       sinks: [],
       slots: 3,
       defaultTimeoutMs: 1_000,
+      assertAlive: () => alive(),
     })
     scene.kafka.intercept(() => {
       throw new Error('no call is needed')
