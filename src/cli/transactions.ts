@@ -1,6 +1,7 @@
 /** `millrace transactions`: shows and ends transactions of Millrace jobs, with Kafka access alone. */
 
 import { formatDuration } from '../config/values.ts'
+import { isMillraceError, type MillraceError } from '../errors.ts'
 import { endByHand, type InspectedTransaction, inspectTransactions } from '../kafka/transaction-inspector.ts'
 import { type ArgumentSpec, type CommandShape, optionHelp, readArguments, usageError } from './arguments.ts'
 import { ExitCode } from './job-watch.ts'
@@ -23,7 +24,7 @@ function help(): string {
   return `Usage: millrace transactions list [PREFIX] | abort PREFIX | commit ID
 
 Shows the transactions of Millrace jobs, or ends open ones by hand. Not for a running job: it ends its own.
-PREFIX is a transactional id or the beginning of one up to a dot.
+PREFIX is a transactional id or the beginning of one up to a dot; a sink's transactionalIdPrefix may be left out.
 
 Options:
 ${optionHelp(OPTIONS)}
@@ -66,14 +67,27 @@ export async function transactions(args: readonly string[], context: RunContext)
       context.setExitCode(ExitCode.NOT_FOUND)
       return
     }
+    const refused: MillraceError[] = []
     for (const transaction of open) {
-      await endByHand(cluster, transaction, action as Exclude<Action, 'list'>, options.has('force'))
+      try {
+        await endByHand(cluster, transaction, action as Exclude<Action, 'list'>, options.has('force'))
+      } catch (error) {
+        if (!isMillraceError(error) || error.code !== 'MILLRACE_USAGE') throw error
+        // The others hold readers back as well: they are ended all the same.
+        refused.push(error)
+        continue
+      }
       context.stdout.write(
         options.has('json')
           ? toJson(transaction)
           : `${action === 'abort' ? 'aborted' : 'committed'} ${transaction.transactionalId}\n`,
       )
     }
+    const [first] = refused
+    if (first === undefined) return
+    if (open.length === 1) throw first
+    for (const { message, remedy } of refused) context.stderr.write(`refused: ${message}. ${remedy}\n`)
+    throw usageError(`${refused.length} of ${open.length} transactions were refused and are still open`)
   })
 }
 

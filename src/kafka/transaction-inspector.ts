@@ -4,12 +4,12 @@
  */
 import { type CompletedCheckpoint, decodeCheckpoint } from '../checkpoint/completed-checkpoint.ts'
 import type { World } from '../core/ports.ts'
-import { MillraceError } from '../errors.ts'
+import { KafkaError, MillraceError } from '../errors.ts'
 import type { KafkaCluster, TopicPartition } from './kafka-cluster.ts'
 import type { KafkaCommittable } from './kafka-committable.ts'
 import { LargeEntries } from './large-entries.ts'
 import { readLog } from './topic-log.ts'
-import { ownerOfId } from './transactional-id.ts'
+import { ownerOfId, workerGroupOf } from './transactional-id.ts'
 
 /** One transactional id of a Millrace job. */
 export interface InspectedTransaction {
@@ -39,7 +39,10 @@ export async function inspectTransactions(
 ): Promise<InspectedTransaction[]> {
   const ids = (await cluster.listTransactions())
     .map(({ transactionalId }) => transactionalId)
-    .filter((id) => jobOfId(id) !== undefined && (only === undefined || isBelow(id, only)))
+    .filter(
+      (id) =>
+        jobOfId(id) !== undefined && (only === undefined || isBelow(id, only) || isBelow(ownPart(id), only)),
+    )
   if (ids.length === 0) return []
   const described = (await cluster.describeTransactions(ids)).filter(({ errorCode }) => errorCode === 0)
   const promised = await promises(
@@ -66,6 +69,12 @@ export async function inspectTransactions(
         Number(b.state === 'Ongoing') - Number(a.state === 'Ongoing') ||
         (a.transactionalId < b.transactionalId ? -1 : 1),
     )
+}
+
+/** An id without the prefix that its sink was given: so that `millrace.<job>` finds all ids of a job. */
+function ownPart(id: string): string {
+  const prefix = ownerOfId(id)?.userPrefix
+  return prefix === undefined ? id : id.slice(prefix.length + 1)
 }
 
 /** Whole parts only: `a` is not above `a.b` of another job by accident of spelling, and `a.1` not above `a.10`. */
@@ -116,9 +125,20 @@ function nameOf(each: {
   return `${each.transactionalId}:${each.producerId}:${each.producerEpoch}`
 }
 
+/** Workers of a job, as it is written in topic names; one that died counts until its session is over. */
+export async function workersOf(cluster: KafkaCluster, job: string): Promise<number> {
+  try {
+    return (await cluster.describeGroup(workerGroupOf(job))).members.length
+  } catch (error) {
+    // GROUP_ID_NOT_FOUND of newer brokers.
+    if (error instanceof KafkaError && error.brokerCode === 69) return 0
+    throw error
+  }
+}
+
 /**
  * Ends an open transaction by hand.
- * @throws MILLRACE_USAGE when that would break what a completed checkpoint promised, unless `force`.
+ * @throws MILLRACE_USAGE when its job runs and would be hit, or when that would break what a completed checkpoint promised, unless `force`.
  */
 export async function endByHand(
   cluster: KafkaCluster,
@@ -129,6 +149,17 @@ export async function endByHand(
   const { transactionalId, producerId, producerEpoch, promisedBy, state } = transaction
   if (state !== 'Ongoing')
     throw new MillraceError('MILLRACE_USAGE', `${transactionalId} has no open transaction: it is ${state}`)
+  // A commit that is promised does no harm beside a running job.
+  const workers = force || result === 'commit' ? 0 : await workersOf(cluster, transaction.job)
+  if (workers > 0)
+    throw new MillraceError(
+      'MILLRACE_USAGE',
+      `${transactionalId} belongs to job ${transaction.job}, which has ${workers} worker${workers === 1 ? '' : 's'}: a running job ends its transactions itself`,
+      {
+        remedy:
+          'Stop the job first. A worker that died still counts until its session of 10 s is over. --force ends it all the same, and the job restarts.',
+      },
+    )
   if (!force && result === 'abort' && promisedBy !== undefined)
     throw new MillraceError(
       'MILLRACE_USAGE',

@@ -40,7 +40,8 @@ interface Abandoned {
 async function abandon(scene: JobScene, seed: number): Promise<Abandoned> {
   const environment = {
     IN: await scene.topic('in', 3),
-    ETL_OUT: await scene.topic('etl', 3),
+    // Brokers stamp what they store there, and refuse a stamp that comes from a client.
+    ETL_OUT: await scene.topic('etl', 3, { 'message.timestamp.type': 'LogAppendTime' }),
     COUNT_OUT: await scene.topic('count', 3),
     PARALLELISM: '3',
     INTERVAL: '1000',

@@ -86,8 +86,18 @@ describe('millrace transactions', () => {
       new RegExp(`^${first.transactionalId} +Ongoing +.*s +\\d+/\\d+ +1 +${topics.OUT}-0$`),
     )
 
+    // The worker that died is a member of its group until its session is over.
+    const running = await transactions('abort', first.transactionalId)
+    expect(running).toMatchObject({ code: 2, stderr: expect.stringContaining('which has 1 worker') })
+    await scene.until('the dead worker has left the group', 30_000, async () => {
+      return (await scene.cluster.describeGroup(prefix)).members.length === 0
+    })
     const refused = await transactions('abort', first.transactionalId)
     expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('completed checkpoint 1') })
+    expect(await transactions('abort', prefix)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('2 of 2 transactions were refused'),
+    })
     expect(await transactions('commit', first.transactionalId)).toMatchObject({
       code: 0,
       stdout: `committed ${first.transactionalId}\n`,
@@ -111,6 +121,9 @@ describe('millrace transactions', () => {
       return (await scene.endOf(topics.OUT, 'read_uncommitted')) >= 200n
     })
     await died.kill()
+    await scene.until('the dead worker has left the group', 30_000, async () => {
+      return (await scene.cluster.describeGroup(prefix)).members.length === 0
+    })
     const open = await listed(prefix)
     expect(open).toHaveLength(2)
     expect(open.map(({ promisedBy }) => promisedBy)).toEqual([undefined, undefined])

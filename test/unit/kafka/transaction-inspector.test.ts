@@ -54,6 +54,41 @@ describe('transactions as an operator sees them', () => {
     expect(below.map(({ job }) => job)).toEqual(['a'])
   })
 
+  test('a sink with a prefix of its own is found by the name of its job, too', async () => {
+    const { cluster, world, open, run } = scene()
+    await run(() => cluster.createTopics([{ topic: 'out', partitions: 1, replicationFactor: 1 }]))
+    for (const id of ['team.millrace.a.sink.0.1', 'team.millrace.ab.sink.0.1', 'millrace.a.other.0.0'])
+      await run(() => open(id))
+    const idsBelow = async (only: string) =>
+      (await run(() => inspectTransactions(cluster, world, only))).map(
+        ({ transactionalId }) => transactionalId,
+      )
+    expect(await idsBelow('millrace.a')).toEqual(['millrace.a.other.0.0', 'team.millrace.a.sink.0.1'])
+    expect(await idsBelow('team')).toEqual(['team.millrace.a.sink.0.1', 'team.millrace.ab.sink.0.1'])
+  })
+
+  test('those of a job that runs are ended by the job, unless forced', async () => {
+    const { cluster, world, open, run } = scene()
+    await run(() => cluster.createTopics([{ topic: 'out', partitions: 1, replicationFactor: 1 }]))
+    await run(() => open('millrace.a.sink.0.1'))
+    await run(() =>
+      cluster.joinGroup({
+        groupId: 'millrace.a',
+        protocolType: 'millrace',
+        protocols: [{ name: 'graph', metadata: Buffer.alloc(0) }],
+        sessionTimeoutMs: 10_000,
+        rebalanceTimeoutMs: 1_000,
+        memberId: '',
+      }),
+    )
+    const [transaction] = await run(() => inspectTransactions(cluster, world, 'millrace.a'))
+    await expect(run(() => endByHand(cluster, transaction!, 'abort', false))).rejects.toMatchObject({
+      code: 'MILLRACE_USAGE',
+      message: expect.stringContaining('a running job ends its transactions itself'),
+    })
+    await run(() => endByHand(cluster, transaction!, 'abort', true))
+  })
+
   test('one that no checkpoint promised can be aborted, and is not committed unless forced', async () => {
     const { cluster, world, open, run } = scene()
     await run(() => cluster.createTopics([{ topic: 'out', partitions: 1, replicationFactor: 1 }]))
