@@ -288,16 +288,16 @@ function drawHealing(random: SeededRandom): Fault[] {
 }
 
 /**
- * Draws the faults of a run: `count`, or a few more when they belong together. `losesTransactions`: the brokers give transactions up soon
+ * Draws the faults of a run: `count`, or a few more when they belong together. `timesOut`: the brokers give transactions up soon
  * enough for that to be one of the faults.
  */
 export function drawFaults(
   random: SeededRandom,
   count: number,
-  { losesTransactions }: { readonly losesTransactions: boolean },
+  { timesOut }: { readonly timesOut: boolean },
 ): Fault[] {
   const faults: Fault[] = []
-  if (count > 0 && losesTransactions && random.chance(0.3)) faults.push(...drawHealing(random))
+  if (count > 0 && timesOut && random.chance(0.3)) faults.push(...drawHealing(random))
   while (faults.length < count) {
     if (random.chance(0.25)) faults.push(...drawMisfortune(random))
     else {

@@ -96,8 +96,8 @@ export interface Scenario {
   readonly noise: number
 }
 
-/** True if output may be lost to the brokers' time-out, so that FAILED with MILLRACE_TRANSACTION_LOST is an honest end. */
-export function mayLoseTransactions(scenario: Scenario): boolean {
+/** True if the brokers may give prepared output up. The log keeps it, so all of it must be healed: that it is lost is never an honest end. */
+export function mayTimeOut(scenario: Scenario): boolean {
   return scenario.transactionTimeoutMs !== undefined
 }
 

@@ -13,7 +13,7 @@ import type { Interception } from './simulated-network.ts'
 import type { SimulatedState } from './simulated-state.ts'
 import { type JobDeclaration, SimulatedWorker } from './simulated-worker.ts'
 import type { Fault, FaultPlan } from './simulation-faults.ts'
-import { mayLoseTransactions, type Scenario, type StateKind } from './simulation-scenario.ts'
+import type { Scenario, StateKind } from './simulation-scenario.ts'
 import { describeError, type SimulationTrace } from './simulation-trace.ts'
 import type { VirtualTime } from './virtual-time.ts'
 
@@ -76,7 +76,7 @@ export class SimulationSupervisor {
     return this.#stopping
   }
 
-  /** How the job ended: FINISHED, or FAILED for an accepted reason. */
+  /** How the job ended. */
   get end(): string | undefined {
     return this.#end
   }
@@ -273,11 +273,6 @@ export class SimulationSupervisor {
   }
 
   #onFailed(worker: SimulatedWorker, error: unknown): void {
-    if (hasCode(error, 'MILLRACE_TRANSACTION_LOST') && mayLoseTransactions(this.#options.scenario)) {
-      this.#end ??= 'FAILED'
-      for (const other of this.#workers) other.kill()
-      return
-    }
     if (
       isMillraceError(error) &&
       hasCode(error, 'MILLRACE_CHECKPOINT_MISSING') &&

@@ -20,7 +20,7 @@ import { SimulationFencing } from './simulation-fencing.ts'
 import { SimulationInput } from './simulation-input.ts'
 import { SimulationInvariants } from './simulation-invariants.ts'
 import { OPERATOR, SimulationOperator } from './simulation-operator.ts'
-import { drawScenario, mayLoseTransactions, type Scenario } from './simulation-scenario.ts'
+import { drawScenario, mayTimeOut, type Scenario } from './simulation-scenario.ts'
 import { SimulationSupervisor } from './simulation-supervisor.ts'
 import { describeArgs, describeError, SimulationTrace } from './simulation-trace.ts'
 import type { SeenRecord, Unit } from './simulation-units.ts'
@@ -210,7 +210,7 @@ export class Simulation {
       faults:
         options.faults ??
         drawFaults(this.#random.fork('faults'), faults, {
-          losesTransactions: mayLoseTransactions(this.#scenario),
+          timesOut: mayTimeOut(this.#scenario),
         }),
       noise,
       random: this.#random.fork('noise'),
@@ -289,16 +289,12 @@ export class Simulation {
     await this.#time.advance(SETTLE_MS)
     this.#invariants.step()
     await this.#lastAnswers()
-    if (this.#end === 'FAILED') {
-      // Lost output was said to be lost; what is there must still be right.
-      return
-    }
     this.#invariants.atEnd()
     const healed = this.#supervisor.workers.reduce((sum, worker) => sum + worker.healed, 0)
     // A late InitProducerId with an older epoch aborts what its id has open: brokers compare epochs only while nothing is.
     const { noise, ending } = this.#scenario
     const undisturbed = this.#supervisor.struck === 0 && noise === 0 && ending === 'stop'
-    if (healed > 0 && undisturbed && !mayLoseTransactions(this.#scenario))
+    if (healed > 0 && undisturbed && !mayTimeOut(this.#scenario))
       this.#violate(`${healed} transactions were healed though nothing had happened to them`)
     // Checkpoints may time out by themselves; nothing else makes an attempt fail.
     const attempts = this.#attempts ?? this.#invariants.attempt
