@@ -27,6 +27,8 @@ interface Suite {
     readonly workers?: number
   }
   readonly needsServices: boolean
+  /** Variables that the suite reads. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 const SUITES: readonly Suite[] = [
@@ -35,6 +37,13 @@ const SUITES: readonly Suite[] = [
   { name: 'docs', command: ['node', 'scripts/docs.ts', '--check'], needsServices: false },
   { name: 'build', command: ['npm', 'run', '-s', 'build'], needsServices: false },
   { name: 'unit', jest: { project: 'unit', paths: [] }, needsServices: false },
+  {
+    // The unit suite tries 500 of each kind.
+    name: 'sequences',
+    jest: { project: 'unit', paths: ['test/property/windows', 'test/property/joins'] },
+    needsServices: false,
+    env: { WINDOW_SEQUENCES: '10000' },
+  },
   ...optionalScript('simulation', 'test:simulation'),
   ...optionalScript('mutants', 'test:simulation:mutants'),
   { name: 'contract', jest: { project: 'integration', paths: ['test/contract/'] }, needsServices: true },
@@ -95,7 +104,8 @@ function execute(
   }).finally(() => clearInterval(heartbeat))
 }
 
-async function runSuite(suite: Suite, env: Readonly<Record<string, string>>): Promise<Result> {
+async function runSuite(suite: Suite, environment: Readonly<Record<string, string>>): Promise<Result> {
+  const env = { ...environment, ...suite.env }
   const started = Date.now()
   const seconds = () => (Date.now() - started) / 1000
   console.log(`\n── ${suite.name}`)

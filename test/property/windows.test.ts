@@ -21,7 +21,7 @@ import type { WindowAssigner } from '../../src/core/windows/window-assigner.ts'
 import { OperatorHarness } from '../../src/testing/operator-harness.ts'
 import { type Arrival, ClockOracle, EventTimeOracle, windowsByTrial } from './window-oracle.ts'
 
-/** Event sequences for each kind of window; a nightly run sets more. */
+/** Event sequences for each kind of window; scripts/test sets 10,000. */
 const RUNS = Number(process.env['WINDOW_SEQUENCES'] ?? 500)
 const TIMEOUT_MS = 20_000 + RUNS * 50
 
