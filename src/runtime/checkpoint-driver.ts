@@ -458,7 +458,7 @@ export async function discardCheckpoint(
   checkpoint: CompletedCheckpoint,
   storage: StateStorage,
   store: CheckpointStore,
-  handles: readonly StateHandle[] = handlesOf(checkpoint),
+  handles: readonly StateHandle[],
 ): Promise<void> {
   await store.forget(checkpoint.run, checkpoint.n)
   await discardFiles(checkpoint, handles, storage)

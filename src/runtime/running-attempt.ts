@@ -7,8 +7,9 @@ import type { CheckpointKind } from '../core/element.ts'
 import type { JobSettings } from '../core/job-settings.ts'
 import type { World } from '../core/ports.ts'
 import type { Attempt } from './attempt.ts'
-import { type CheckpointDriver, discardCheckpoint } from './checkpoint-driver.ts'
+import type { CheckpointDriver } from './checkpoint-driver.ts'
 import type { OutsideRuns } from './outside-runs.ts'
+import { discardAll } from './savepoints.ts'
 import type { StateStorage } from './state-storage.ts'
 
 /** How long the last checkpoint may take when the job is stopped; the process must be gone 10 s after SIGTERM. */
@@ -126,14 +127,6 @@ export async function tearDown(
     return end
   }
   if (end.end.status === 'SUSPENDED' || (cancelled && settings.checkpointing.retainOnCancellation)) return end
-  try {
-    for (const checkpoint of running.driver.retained) {
-      await discardCheckpoint(checkpoint, storage, store)
-      await running.outside.forgotten(checkpoint)
-    }
-    await running.outside.ended()
-  } catch (error) {
-    world.logger.warn('cleaning up after the job failed', { error })
-  }
+  await discardAll(running.driver.retained, running.outside, storage, store, world.logger)
   return end
 }

@@ -96,14 +96,23 @@ export async function discardEnded(
   const run = facts.attempt?.run
   if (status !== 'FINISHED' || run === undefined) return
   const outside = new OutsideRuns(storage.outside, run, logger)
+  for (const checkpoint of [...(facts.ofEarlierRuns ?? []), ...facts.completed]) outside.add(checkpoint)
+  const own = facts.completed.filter((each) => each.run === run)
+  await discardAll(own, outside, storage, store, logger)
+}
+
+/** Removes all checkpoints of a run that is over, in an order in which no record ever names a file that is gone. */
+export async function discardAll(
+  checkpoints: readonly CompletedCheckpoint[],
+  outside: OutsideRuns,
+  storage: StateStorage,
+  store: CheckpointStore,
+  logger: Logger,
+): Promise<void> {
   const shared = new SharedStateRegistry()
-  for (const checkpoint of facts.ofEarlierRuns ?? []) outside.add(checkpoint)
-  for (const checkpoint of facts.completed) {
-    outside.add(checkpoint)
-    shared.add(checkpoint)
-  }
+  for (const checkpoint of checkpoints) shared.add(checkpoint)
   try {
-    for (const checkpoint of facts.completed.filter((each) => each.run === run)) {
+    for (const checkpoint of checkpoints) {
       await discardCheckpoint(checkpoint, storage, store, shared.forget(checkpoint))
       await outside.forgotten(checkpoint)
     }
