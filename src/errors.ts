@@ -374,8 +374,30 @@ export class DeserializationError extends MillraceError {}
 export class SerializationError extends MillraceError {}
 /** A damaged record batch; details name topic, partition and offset. */
 export class CorruptBatchError extends MillraceError {}
-/** The job ended FAILED; `cause` is the failure. */
-export class JobFailedError extends MillraceError {}
+/**
+ * The job ended FAILED; `cause` is the failure. Whoever waits for the job in vain gets it, and Node.js prints what nobody catches right below the
+ * report that has told all of it: so it has no stack of its own, and what Node.js would print of it is short. `console.log` shows the causes.
+ */
+export class JobFailedError extends MillraceError {
+  constructor(...[code, message, options]: ConstructorParameters<typeof MillraceError>) {
+    super(code, message, options)
+    this.stack = `${this.name}: ${message}`
+    for (const key of ['fault', 'retriable', 'remedy', 'details'])
+      Object.defineProperty(this, key, { enumerable: false })
+    const cause = options?.cause
+    if (cause !== undefined)
+      Object.defineProperty(this, 'cause', { get: () => cause, enumerable: false, configurable: true })
+  }
+
+  [Symbol.for('nodejs.util.inspect.custom')](
+    _depth: number,
+    options: unknown,
+    inspect: (value: unknown, options: unknown) => string,
+  ): string {
+    const why = this.cause === undefined ? '' : ` caused by ${inspect(this.cause, options)}`
+    return `${this.stack} [${this.code}]${why}`
+  }
+}
 /** A state machine was asked for a move that its table does not hold. */
 export class IllegalTransitionError extends MillraceError {
   constructor(machine: string, state: string, event: string, checkpointId?: number) {

@@ -31,14 +31,23 @@ export interface ErrorLink {
   readonly frames: readonly string[]
 }
 
-/** The error and what caused it, the outermost first. Anything may be thrown, so anything is taken. */
-export function errorChain(error: unknown): ErrorLink[] {
+/**
+ * Where a line of compiled code was written, as `file:line:column`; undefined if nobody knows. `file` as it stands in a stack: a path or a
+ * `file:` URL; line and column count from 1.
+ */
+export type FindSource = (file: string, line: number, column: number) => string | undefined
+
+/**
+ * The error and what caused it, the outermost first. Anything may be thrown, so anything is taken. Stack lines stay as they are without
+ * `findSource`.
+ */
+export function errorChain(error: unknown, findSource?: FindSource): ErrorLink[] {
   const links: ErrorLink[] = []
   const seen = new Set<unknown>()
   const visit = (value: unknown, depth: number): void => {
     if (value === undefined || value === null || depth === 0 || seen.has(value)) return
     seen.add(value)
-    links.push(linkOf(value))
+    links.push(linkOf(value, findSource))
     if (typeof value !== 'object') return
     if ('errors' in value && Array.isArray(value.errors))
       for (const member of value.errors.slice(0, MAX_MEMBERS)) visit(member, depth - 1)
@@ -51,7 +60,7 @@ export function errorChain(error: unknown): ErrorLink[] {
 
 const NO_FACTS = { code: undefined, remedy: undefined, details: {}, frames: [] } as const
 
-function linkOf(value: unknown): ErrorLink {
+function linkOf(value: unknown, findSource: FindSource | undefined): ErrorLink {
   if (typeof value !== 'object' || value === null)
     return { ...NO_FACTS, name: typeof value, message: String(value) }
   const { name, message, stack, code } = value as Partial<MillraceError>
@@ -63,7 +72,8 @@ function linkOf(value: unknown): ErrorLink {
     remedy: known?.remedy,
     details: plainDetails(known?.details),
     // An error of the operating system says all in its message.
-    frames: typeof stack === 'string' ? framesOf(stack, known !== undefined || 'syscall' in value) : [],
+    frames:
+      typeof stack === 'string' ? framesOf(stack, known !== undefined || 'syscall' in value, findSource) : [],
   }
 }
 
@@ -85,15 +95,22 @@ const shorten = (text: string): string => (text.length <= MAX_DETAIL ? text : `$
  * Stack lines without those of Node.js, of packages and of Millrace itself. A syntax error has no line of its own code, but Node.js
  * puts the place and the source line in front of the stack.
  */
-function framesOf(stack: string, ours: boolean): string[] {
+function framesOf(stack: string, ours: boolean, findSource: FindSource | undefined): string[] {
   const place = /^(?:file:\/\/)?(\S.*:\d+)\n\s*(.*)\n\s*\^/.exec(stack)
   if (place !== null) return [`${place[1]}: ${place[2]!.trim()}`]
   const lines = stack
     .split('\n')
     .filter((line) => /^\s+at .*:\d+:\d+\)?$/.test(line) && !/\bnode:/.test(line))
-    .map((line) => line.replace(/^\s+at /, '').replaceAll('file://', ''))
+    .map((line) => written(line.replace(/^\s+at /, ''), findSource).replaceAll('file://', ''))
   const own = lines.filter((line) => !isForeign(line)).slice(0, MAX_FRAMES)
   return own.length > 0 || ours ? own : lines.slice(0, FOREIGN_FRAMES)
+}
+
+/** The line with the place where it was written. */
+function written(line: string, findSource: FindSource | undefined): string {
+  const [, before, file, row, column, after] = /^(.*\()?(.+):(\d+):(\d+)(\)?)$/.exec(line) ?? []
+  const source = file === undefined ? undefined : findSource?.(file, Number(row), Number(column))
+  return source === undefined ? line : `${before ?? ''}${source}${after}`
 }
 
 const isForeign = (line: string): boolean =>
@@ -103,8 +120,8 @@ const isForeign = (line: string): boolean =>
  * The report: what failed with its code, where, the chain of causes with the user's own stack lines, and what to do.
  * The advice nearest to the root comes first, since it is the most precise one.
  */
-export function formatError(error: unknown): string {
-  const links = errorChain(error)
+export function formatError(error: unknown, findSource?: FindSource): string {
+  const links = errorChain(error, findSource)
   const lines: string[] = []
   links.forEach((link, depth) => {
     const code = link.code === undefined ? '' : ` [${link.code}]`

@@ -3,7 +3,7 @@
  * on, where that lies, and the command to type. Pure text work.
  */
 import { isMillraceError } from '../errors.ts'
-import { formatError } from './error-report.ts'
+import { type FindSource, formatError } from './error-report.ts'
 
 /** What is left of a job that FAILED. Plain data: it passes from one copy of the package to another. */
 export interface FailureFacts {
@@ -35,8 +35,9 @@ export function failureReport(
   jobName: string,
   facts: FailureFacts | undefined,
   command: StartCommand,
+  findSource?: FindSource,
 ): string {
-  const report = formatError(error)
+  const report = formatError(error, findSource)
   if (facts === undefined) return report
   return [report, ...kept(jobName, facts), ...commands(error, facts, command)].join('\n')
 }

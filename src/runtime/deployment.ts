@@ -59,6 +59,7 @@ import { openLog } from './logging.ts'
 import { MemoryCheckpointStore } from './memory-checkpoint-store.ts'
 import { showProgress } from './progress.ts'
 import { REAL_CLOCK, realWorld } from './real-world.ts'
+import { findSource } from './source-places.ts'
 import { type OutsideState, plainStorage, type StateStorage } from './state-storage.ts'
 import { StatusLine } from './status-line.ts'
 import { onStopSignal } from './stop-signals.ts'
@@ -213,7 +214,7 @@ async function start(
     if (end.status === 'FAILED') {
       // Under the command line the command prints the report, once.
       if (!launch.launchedByCli)
-        process.stderr.write(`${failureReport(end.error, jobName, failure(), startedByNode())}\n`)
+        process.stderr.write(`${failureReport(end.error, jobName, failure(), startedByNode(), findSource)}\n`)
     } else logger.info(`job '${jobName}' is ${end.status}`)
     launch.onJobSettled?.({
       jobName,

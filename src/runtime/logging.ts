@@ -2,6 +2,7 @@
 import { stripVTControlCharacters, styleText } from 'node:util'
 import { errorChain, formatError } from '../core/error-report.ts'
 import type { Clock, LogFields, Logger } from '../core/ports.ts'
+import { findSource } from './source-places.ts'
 import type { TextStream } from './status-line.ts'
 
 /** Levels from the least to the most important. */
@@ -66,7 +67,7 @@ class TerminalLogger implements Logger {
     const plain: string[] = []
     const reports: string[] = []
     for (const [key, value] of Object.entries({ ...this.#fields, ...fields }))
-      if (isErrorLike(value)) reports.push(formatError(value))
+      if (isErrorLike(value)) reports.push(formatError(value, findSource))
       else if (value !== undefined) plain.push(`${key}=${fieldText(value)}`)
     const head = `${paint('gray', timeOfDay(clock.now()))} ${paint(COLOR[level], level.toUpperCase().padEnd(5))} ${message}`
     const tail = plain.length === 0 ? '' : `  ${paint('gray', plain.join(' '))}`
@@ -116,7 +117,7 @@ function isErrorLike(value: unknown): value is ErrorLike {
 
 /** An error as JSON: the chain of causes with codes, remedies and the user's own stack lines; the whole stack of the outermost. */
 function errorFields(error: ErrorLike): Record<string, unknown> {
-  const [outermost, ...causes] = errorChain(error)
+  const [outermost, ...causes] = errorChain(error, findSource)
   return { ...outermost, stack: error.stack, ...(causes.length === 0 ? {} : { causes }) }
 }
 

@@ -1,5 +1,12 @@
+import { inspect } from 'node:util'
 import { describe, expect, test } from '@jest/globals'
-import { IllegalTransitionError, isMillraceError, KafkaError, MillraceError } from '../../src/errors.ts'
+import {
+  IllegalTransitionError,
+  isMillraceError,
+  JobFailedError,
+  KafkaError,
+  MillraceError,
+} from '../../src/errors.ts'
 
 describe('MillraceError', () => {
   test('takes fault, retriable and remedy from the table of codes', () => {
@@ -36,6 +43,32 @@ describe('MillraceError', () => {
       "coordinator: 'abort' is not legal in state Completing (checkpoint 7)",
     )
     expect(new IllegalTransitionError('coordinator', 'Idle', 'abort').message).not.toMatch(/checkpoint/)
+  })
+})
+
+describe('JobFailedError', () => {
+  const cause = new TypeError('x is undefined')
+  const error = new JobFailedError('MILLRACE_JOB_FAILED', "job 'etl' FAILED", { cause })
+
+  test('is short as Node.js prints what nobody catches, and keeps all that a program reads', () => {
+    expect(inspect(error, { customInspect: false }).split('\n')).toEqual([
+      "[JobFailedError: job 'etl' FAILED] {",
+      "  code: 'MILLRACE_JOB_FAILED',",
+      '  [cause]: [Getter]',
+      '}',
+    ])
+    expect(error.cause).toBe(cause)
+    expect(error.remedy).not.toBe('')
+    expect(error.details).toEqual({})
+  })
+
+  test('shows its causes to whoever prints it', () => {
+    expect(inspect(error)).toContain(
+      "JobFailedError: job 'etl' FAILED [MILLRACE_JOB_FAILED] caused by TypeError: x is undefined\n    at ",
+    )
+    expect(inspect(new JobFailedError('MILLRACE_JOB_FAILED', 'x'))).toBe(
+      'JobFailedError: x [MILLRACE_JOB_FAILED]',
+    )
   })
 })
 

@@ -78,9 +78,17 @@ describe('a job that FAILED', () => {
     },
   )
 
-  test('under plain node the report is the same, with the command that goes on', async () => {
-    const ended = await runNode(folder, ['--conditions=millrace-source', 'job.ts'])
-    expect(ended.code).toBe(1)
-    expect(ended.stderr).toContain('Start it again with\n    millrace run job.ts\n')
-  })
+  test.each(['job.ts', 'built.mjs'])(
+    'under plain node the report is the same, with the command that goes on, and the rejection below it is short: %s',
+    async (file) => {
+      const ended = await runNode(folder, ['--conditions=millrace-source', file])
+      expect(ended.code).toBe(1)
+      expect(ended.stderr).toContain(`Start it again with\n    millrace run ${file}\n`)
+      const report = ended.stderr.slice(ended.stderr.indexOf("job 'orders' FAILED"))
+      expect(report).toMatch(/Error: no such country: Atlantis undefined\n {4}at .*job\.ts:11:9/)
+      expect(report).not.toContain('built.mjs:')
+      expect(report).not.toMatch(/src\/runtime/)
+      expect(report.trimEnd().split('\n').length).toBeLessThan(24)
+    },
+  )
 })
