@@ -153,8 +153,7 @@ export class Attempt {
   async #task(vertex: JobVertex, subtask: number): Promise<Task> {
     const { world, graph, storage, acknowledger, restored, onFailure, onEndOfData } = this.#options
     const id = subtaskId(vertex.id, subtask)
-    const name =
-      vertex.parallelism === 1 ? vertex.name : `${vertex.name} (${subtask + 1}/${vertex.parallelism})`
+    const name = nameOf(vertex, subtask)
     const load = new TaskLoad(world.clock)
     const writers = new Map<JobEdge, RecordWriter>()
     for (const edge of graph.edges.filter((e) => e.from === vertex.id))
@@ -431,10 +430,16 @@ export class Attempt {
       subtask,
       downstreamParallelism: down.parallelism,
       maxParallelism: down.maxParallelism,
+      receivers: receivers.map((receiver) => nameOf(down, receiver)),
       sender: this.#info(up, up.operators[edge.fromOperator] as ChainedOperator, subtask),
       load,
     })
   }
+}
+
+/** A subtask, for people. */
+function nameOf({ name, parallelism }: JobVertex, subtask: number): string {
+  return parallelism === 1 ? name : `${name} (${subtask + 1}/${parallelism})`
 }
 
 function outputOf(writer: RecordWriter): ChainOutput {

@@ -34,6 +34,11 @@ export class LocalChannel {
     return this.#head === this.#queue.length
   }
 
+  /** It takes no records now. */
+  get full(): boolean {
+    return !this.#closed && this.#records >= this.#capacity
+  }
+
   /** Adds an element; never waits. After `close` it is dropped. */
   push(element: StreamElement): void {
     if (this.#closed) return
@@ -46,7 +51,7 @@ export class LocalChannel {
 
   /** Undefined = there is room. */
   writable(): Promise<void> | undefined {
-    if (this.#closed || this.#records < this.#capacity) return undefined
+    if (!this.full) return undefined
     this.#writablePromise ??= new Promise((resolve) => {
       this.#writable = resolve
     })

@@ -88,7 +88,7 @@ export class GateInput implements TaskInput {
     }
     const index = this.#gate.ready()
     if (index < 0) return 'idle'
-    if (this.#gate.hasRecords(index) && this.#mustWait()) return 'idle'
+    if (this.#gate.hasRecords(index) && this.#mustWait()) return 'held'
     const element = this.#gate.take(index)
     if (element.kind === 'records') {
       const input = (this.#gate.channels[index] as { input: number }).input

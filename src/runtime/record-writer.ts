@@ -10,7 +10,7 @@ import { subtaskOfKey } from '../core/graph/key-groups.ts'
 import type { Partitioner } from '../core/graph/stream-graph.ts'
 import { userError } from '../core/operators/user-error.ts'
 import type { LocalChannel } from './channel.ts'
-import type { TaskLoad } from './task-load.ts'
+import type { FullReceivers, TaskLoad } from './task-load.ts'
 
 /** What a writer knows of its edge. */
 export interface RecordWriterOptions {
@@ -19,6 +19,8 @@ export interface RecordWriterOptions {
   readonly maxParallelism: number
   /** The operator whose records it sends, for errors of the user's key selector or partitioner. */
   readonly sender?: SubtaskInfo
+  /** The subtask behind each channel, for people. */
+  readonly receivers?: readonly string[]
   /** Of the task that sends, to count the time that it waits for room. */
   readonly load?: TaskLoad
 }
@@ -27,11 +29,14 @@ export class RecordWriter {
   readonly #channels: readonly LocalChannel[]
   readonly #split: ((vector: RecordVector) => void) | undefined
   readonly #load: TaskLoad | undefined
+  readonly #fullReceivers: FullReceivers
 
   /** `downstreamParallelism`: subtasks of the receiving vertex; `channels` are those that this subtask may use, in order. */
   constructor(partitioner: Partitioner, channels: readonly LocalChannel[], options: RecordWriterOptions) {
     this.#channels = channels
     this.#load = options.load
+    const { receivers = [] } = options
+    this.#fullReceivers = () => receivers.filter((_name, i) => channels[i]?.full === true)
     this.#split = this.#splitter(partitioner, options)
   }
 
@@ -55,8 +60,8 @@ export class RecordWriter {
       waits.push(wait)
     }
     if (waits === undefined) return undefined
-    this.#load?.begin('backpressured')
-    return Promise.all(waits).then(() => this.#load?.end())
+    const release = this.#load?.beginRoom(this.#fullReceivers)
+    return Promise.all(waits).then(() => release?.())
   }
 
   #splitter(

@@ -54,7 +54,8 @@ export class SourceInput implements TaskInput {
   }
 
   step(): StepResult | Promise<StepResult> {
-    if (this.#state !== 'reading' || !this.#mayPoll()) return 'idle'
+    if (this.#state !== 'reading') return 'idle'
+    if (!this.#mayPoll()) return this.#waitingForRoom ? 'held' : 'idle'
     const records = this.reader.poll()
     if (records !== undefined) {
       const { vector, splitId, side } = records

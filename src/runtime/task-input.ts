@@ -4,8 +4,8 @@
 
 import type { AlignmentInfo } from '../core/job-info.ts'
 
-/** 'worked': more may follow at once. 'idle': wait for `wake`. */
-export type StepResult = 'worked' | 'idle'
+/** 'worked': more may follow at once. 'idle': nothing to do, wait for `wake`. 'held': the chain takes no records, wait for `wake`. */
+export type StepResult = 'worked' | 'idle' | 'held'
 
 export interface TaskInput {
   /** Before the first step. */
@@ -20,6 +20,6 @@ export interface TaskInput {
   readonly hasEventTime: boolean
   /** The checkpoint that it aligns, if it does. */
   alignment(): AlignmentInfo | undefined
-  /** What it waits for, for people. */
+  /** What it waits for between two steps, for people. */
   describe(): string
 }

@@ -1,11 +1,15 @@
 /**
- * How a task spends its time, as Flink counts it: idle (nothing to read), backpressured (a channel to the next task is full), busy (the rest).
+ * How a task spends its time, as Flink counts it: idle (nothing to read), backpressured (a channel to the next task is full), busy (the rest,
+ * also while an asynchronous function takes no more records).
  * Rates are milliseconds a second over the last whole interval, so that two readers do not disturb each other.
  */
 import type { LoadRates } from '../core/job-info.ts'
 import type { Clock } from '../core/ports.ts'
 
 type Waiting = 'idle' | 'backpressured'
+
+/** Names those of its receivers whose channels are full. */
+export type FullReceivers = () => readonly string[]
 
 /** Least time over which a rate is taken, in ms. */
 const INTERVAL_MS = 1_000
@@ -15,6 +19,8 @@ export class TaskLoad {
   readonly #total = { idle: 0, backpressured: 0 }
   /** Since when it waits, for what. */
   #waiting: { readonly for: Waiting; readonly since: number } | undefined
+  /** The edges that wait for room. */
+  readonly #full = new Set<FullReceivers>()
   /** The totals at the start of the present interval, and of the one before. */
   #marks: { at: number; idle: number; backpressured: number }[]
 
@@ -26,6 +32,21 @@ export class TaskLoad {
   begin(waitingFor: Waiting): void {
     this.end()
     this.#waiting = { for: waitingFor, since: this.#clock.now() }
+  }
+
+  /** An edge waits for room, until the function that it gets is called. */
+  beginRoom(full: FullReceivers): () => void {
+    if (this.#full.size === 0) this.begin('backpressured')
+    this.#full.add(full)
+    return () => {
+      this.#full.delete(full)
+      if (this.#full.size === 0 && this.#waiting?.for === 'backpressured') this.end()
+    }
+  }
+
+  /** Who has no room for what it sends. */
+  get fullReceivers(): readonly string[] {
+    return [...new Set([...this.#full].flatMap((names) => names()))]
   }
 
   end(): void {

@@ -58,6 +58,10 @@ export class Task {
   #failed = false
   #loop: Promise<void> | undefined
   #onCancel: (() => void) | undefined
+  /** Since when it waits for an operator: a function of the user, a sink, a snapshot. */
+  #callSince: number | undefined
+  /** It waits between two elements, or has not begun. */
+  #rests = true
 
   constructor(options: TaskOptions) {
     this.#options = options
@@ -156,8 +160,16 @@ export class Task {
     this.#options.onFailure(this, error)
   }
 
+  /** What it does or waits for, for people. */
   describe(): string {
-    return this.#options.input.describe()
+    const waiting = this.load.waiting()
+    if (waiting?.for === 'backpressured') {
+      const receivers = this.load.fullReceivers
+      return `waiting for room in ${receivers.length === 0 ? 'the next task' : receivers.join(', ')} for ${seconds(waiting.ms)}`
+    }
+    if (this.#callSince !== undefined)
+      return `in a function for ${seconds(this.#options.world.clock.now() - this.#callSince)}`
+    return this.#rests ? this.#options.input.describe() : 'working'
   }
 
   /** What keeps its watermark where it is: splits or upstream subtasks. */
@@ -202,6 +214,7 @@ export class Task {
   async #main(): Promise<void> {
     const { input, world } = this.#options
     let steps = 0
+    this.#rests = false
     while (!this.#cancelled && !this.#failed) {
       const action = this.#mailbox.shift()
       if (action !== undefined) {
@@ -212,13 +225,16 @@ export class Task {
       this.#woken = false
       const result = input.step()
       const outcome = typeof result === 'string' ? result : await this.#interruptible(result)
-      if (outcome === 'idle') {
+      if (outcome === 'idle' || outcome === 'held') {
         if (this.#woken || this.#mailbox.length > 0) continue
-        this.load.begin('idle')
+        // Records that the chain does not take are work that it has not done.
+        if (outcome === 'idle') this.load.begin('idle')
+        this.#rests = true
         await new Promise<void>((resolve) => {
           this.#wake = resolve
         })
-        this.load.end()
+        this.#rests = false
+        if (outcome === 'idle') this.load.end()
       } else if (++steps >= STEPS_PER_TURN) {
         steps = 0
         await world.timers.turn()
@@ -228,9 +244,19 @@ export class Task {
 
   /** Waits for a call in progress, but not after the task was cancelled. */
   #interruptible<T>(pending: Promise<T>): Promise<T | undefined> {
+    this.#callSince = this.#options.world.clock.now()
     return new Promise((resolve, reject) => {
       this.#onCancel = () => resolve(undefined)
-      pending.then(resolve, reject)
+      pending.then(
+        (result) => {
+          this.#callSince = undefined
+          resolve(result)
+        },
+        (error: unknown) => {
+          this.#callSince = undefined
+          reject(error)
+        },
+      )
     })
   }
 
@@ -268,3 +294,5 @@ export class Task {
     })
   }
 }
+
+const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`

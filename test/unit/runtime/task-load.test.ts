@@ -43,3 +43,18 @@ test('waiting for one thing ends waiting for another', () => {
   made.end()
   expect(made.rates()).toEqual({ idle: 500, backpressured: 500, busy: 0 })
 })
+
+test('waits for room until the last edge has some, and names who has none', () => {
+  const { clock, load: made } = load()
+  const first = made.beginRoom(() => ['count (1/2)'])
+  const second = made.beginRoom(() => ['count (1/2)', 'sink'])
+  expect(made.fullReceivers).toEqual(['count (1/2)', 'sink'])
+  clock.at = 300
+  second()
+  expect(made.waiting()).toEqual({ for: 'backpressured', ms: 300 })
+  clock.at = 500
+  first()
+  expect(made.waiting()).toBeUndefined()
+  clock.at = 1_000
+  expect(made.rates()).toEqual({ idle: 0, backpressured: 500, busy: 500 })
+})
