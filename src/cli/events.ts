@@ -40,6 +40,7 @@ export async function events(args: readonly string[], context: RunContext): Prom
     const stream = readEvents(cluster, job, {
       follow: parsed.options.has('follow'),
       fromNow: parsed.options.has('new'),
+      onNobody: () => context.stderr.write(`no worker of job '${job}' is alive; waiting for one\n`),
     })
     for await (const event of stream)
       context.stdout.write(

@@ -1,5 +1,5 @@
 /** `millrace cancel`, `stop`, `savepoint` and `checkpoint`: commands that a running job answers over its control topic. */
-import type { CommandOutcome, JobCommand } from '../core/job-control.ts'
+import type { CommandOutcome, CommandProgress, JobCommand } from '../core/job-control.ts'
 import { ERROR_CODES, type ErrorCode, MillraceError } from '../errors.ts'
 import { sendCommand } from '../kafka/control-client.ts'
 import {
@@ -105,6 +105,15 @@ Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no worker of such a jo
 `
 }
 
+/** How the job stands while it does a command, on one line. */
+export function progressText(job: string, { status, pending }: CommandProgress): string {
+  const checkpoints = pending.map(
+    ({ n, ms, missing }) =>
+      `checkpoint ${n} has been under way for ${Math.round(ms / 1_000)} s${missing.length === 0 ? '' : ` and waits for ${missing.join(', ')}`}`,
+  )
+  return [`job '${job}' is ${status}`, ...checkpoints].join('; ')
+}
+
 /** Runs one verb. */
 export async function jobVerb(name: JobVerb, args: readonly string[], context: RunContext): Promise<void> {
   const verb: Verb = JOB_VERBS[name]
@@ -126,6 +135,7 @@ export async function jobVerb(name: JobVerb, args: readonly string[], context: R
       interrupted: () => interrupted,
       acceptWithinMs: ACCEPT_WITHIN_MS,
       onAccepted: () => context.stderr.write(`job '${job}' has heard '${name}'\n`),
+      onProgress: (progress) => context.stderr.write(`${progressText(job, progress)}\n`),
       onSilence: (ms) =>
         context.stderr.write(`no answer from job '${job}' for ${Math.round(ms / 1_000)} s; still waiting\n`),
     })

@@ -2,9 +2,12 @@
  * How people and tools reach a running job: commands with answers, and the events of its life. Contracts only; kafka/control-topic.ts
  * carries them over the job's control topic, so that whoever reaches Kafka reaches the job.
  *
- *   sent ──leader reads──▶ accepted ──▶ done | refused
+ *   sent ──leader reads──▶ accepted (again and again, with how the job stands) ──▶ done | refused
  *     └──sender gives up──▶ withdrawn          (a leader that comes later leaves it alone)
  */
+
+import type { JobStatus } from './constants.ts'
+import type { PendingInfo } from './job-info.ts'
 
 /** What can be asked of a running job. */
 export type JobCommand =
@@ -30,8 +33,19 @@ export type CommandOutcome =
   | { readonly type: 'done'; readonly result: Readonly<Record<string, unknown>> }
   | { readonly type: 'refused'; readonly failure: CommandFailure }
 
-/** Does what a command says; resolves with what the sender wants to know. Rejects with the reason if it is not done. */
-export type CommandHandler = (command: JobCommand) => Promise<Readonly<Record<string, unknown>>>
+/** How the job stands while a command is being done. JSON-safe. */
+export interface CommandProgress {
+  readonly status: JobStatus
+  /** Checkpoints under way; of the subtasks that owe one the first few. */
+  readonly pending: readonly PendingInfo[]
+}
+
+export interface CommandHandler {
+  /** Does what a command says; resolves with what the sender wants to know. Rejects with the reason if it is not done. */
+  (command: JobCommand): Promise<Readonly<Record<string, unknown>>>
+  /** What a sender who waits is told. */
+  progress?(): CommandProgress
+}
 
 export const JOB_EVENT_TYPES = [
   'status',

@@ -3,9 +3,9 @@
  * A command that nobody can answer is withdrawn, so that it does not act later, when nobody expects it any more.
  */
 
-import type { CommandOutcome, JobCommand, JobEvent } from '../core/job-control.ts'
+import type { CommandOutcome, CommandProgress, JobCommand, JobEvent } from '../core/job-control.ts'
 import type { World } from '../core/ports.ts'
-import { KafkaError, MillraceError } from '../errors.ts'
+import { isMillraceError, KafkaError, MillraceError } from '../errors.ts'
 import { decodeControlRecord, writeControlRecords } from './control-records.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
 import { endOffset, startOffset } from './topic-offsets.ts'
@@ -29,6 +29,8 @@ export interface CommandWait {
   readonly acceptWithinMs: number
   /** Told once when the leader has heard it. */
   readonly onAccepted?: () => void
+  /** Told again and again while the leader is doing it, if the leader tells how the job stands. */
+  readonly onProgress?: (progress: CommandProgress) => void
   /** True when the sender does not want to wait any longer: what was not heard yet is withdrawn. */
   readonly interrupted?: () => boolean
   /** Told when the leader is silent for longer than it should, with the ms waited so far. */
@@ -79,7 +81,9 @@ export async function sendCommand(
       const record = decodeControlRecord(value)
       if (record?.kind !== 'answer' || record.id !== id) continue
       if (record.answer.type !== 'accepted') return record.answer
+      const { status, pending } = record.answer
       if (!accepted) wait.onAccepted?.()
+      else if (status !== undefined && pending !== undefined) wait.onProgress?.({ status, pending })
       accepted = true
       heardAt = world.clock.now()
     }
@@ -152,6 +156,13 @@ function lostWithLeader(jobName: string, command: JobCommand, waitedMs: number):
   )
 }
 
+export interface EventsWanted {
+  readonly follow: boolean
+  readonly fromNow: boolean
+  /** Told once whenever no worker of the job is alive and none of its events is left, while following goes on. */
+  readonly onNobody?: () => void
+}
+
 /**
  * Events of a job, oldest first; ends at the present end of the topic unless `follow` goes on for ever.
  * @throws MillraceError MILLRACE_NO_SUCH_JOB if the job has no control topic
@@ -159,18 +170,37 @@ function lostWithLeader(jobName: string, command: JobCommand, waitedMs: number):
 export async function* readEvents(
   cluster: KafkaCluster,
   jobName: string,
-  { follow, fromNow }: { readonly follow: boolean; readonly fromNow: boolean },
+  { follow, fromNow, onNobody }: EventsWanted,
 ): AsyncGenerator<JobEvent, void, undefined> {
   const topic = jobTopic(jobName, 'control')
   const end = await commandTopicEnd(cluster, topic)
   if (end === undefined)
     throw new MillraceError('MILLRACE_NO_SUCH_JOB', `there is no job '${jobName}': it has no topic ${topic}`)
   const tail = new TopicTail(cluster, topic, fromNow ? end : await startOffset(cluster, topic))
-  while (follow || tail.position < end)
-    for (const { value } of await tail.next(follow ? 1_000 : POLL_MS)) {
+  let nobody = false
+  while (follow || tail.position < end) {
+    const records = await tail.next(follow ? PRESENCE_MS : POLL_MS)
+    for (const { value } of records) {
       const record = decodeControlRecord(value)
       if (record?.kind === 'event') yield record.event
     }
+    if (!follow || records.length > 0 || tail.position < end) continue
+    const gone = await nobodyIn(cluster, jobName)
+    if (gone === undefined) continue
+    if (gone && !nobody) onNobody?.()
+    nobody = gone
+  }
+}
+
+/** Undefined while brokers cannot tell. */
+async function nobodyIn(cluster: KafkaCluster, jobName: string): Promise<boolean | undefined> {
+  try {
+    return (await liveWorkers(cluster, jobName)) === 0
+  } catch (error) {
+    // Who follows a job does so over a restart of brokers too.
+    if (isMillraceError(error) && error.retriable) return undefined
+    throw error
+  }
 }
 
 /** Names of jobs that ever ran on this cluster, as they are written in topic names. */

@@ -2,11 +2,17 @@
  * What is written to a job's control topic. Keys are for people who look at the topic; the value says all. Format 1: fields are only added.
  *
  *   command/<id>    { format, kind: 'command', id, command, by, at }
- *   answer/<id>     { format, kind: 'answer', id, answer: accepted | done | refused, attempt }
+ *   answer/<id>     { format, kind: 'answer', id, answer: accepted (status, pending) | done | refused, attempt }
  *   withdrawn/<id>  { format, kind: 'withdrawn', id }
  *   event           { format, kind: 'event', event }
  */
-import type { CommandFailure, CommandOutcome, JobCommand, JobEvent } from '../core/job-control.ts'
+import type {
+  CommandFailure,
+  CommandOutcome,
+  CommandProgress,
+  JobCommand,
+  JobEvent,
+} from '../core/job-control.ts'
 import { isMillraceError, type MillraceError } from '../errors.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
 import { appendPlain, type LogEntry } from './topic-log.ts'
@@ -14,8 +20,8 @@ import { appendPlain, type LogEntry } from './topic-log.ts'
 /** Version of the form that this code writes. Records of a newer one are passed over. */
 const FORMAT = 1
 
-/** The leader's answer: that it heard the command, then what came of it. */
-export type CommandAnswer = { readonly type: 'accepted' } | CommandOutcome
+/** The leader's answer: that it heard the command, with how the job stands, then what came of it. A leader of an earlier version says less. */
+export type CommandAnswer = ({ readonly type: 'accepted' } & Partial<CommandProgress>) | CommandOutcome
 
 export type ControlRecord =
   | {

@@ -214,7 +214,7 @@ export class ControlTopic implements JobControl {
 
   async #do(id: string, { command, by }: ReceivedCommand, handle: CommandHandler): Promise<void> {
     const term = this.#term
-    const stop = this.#acceptUntilStopped(id, term)
+    const stop = this.#acceptUntilStopped(id, term, handle)
     let answer: CommandAnswer
     try {
       answer = { type: 'done', result: await handle(command) }
@@ -239,12 +239,12 @@ export class ControlTopic implements JobControl {
   }
 
   /** Says that the command is being done, again and again, until the answer is called. */
-  #acceptUntilStopped(id: string, term: number): () => void {
+  #acceptUntilStopped(id: string, term: number, handle: CommandHandler): () => void {
     const { timers } = this.#options.world
     let timer: TimerHandle | undefined
     const accept = (): void => {
       if (term !== this.#term) return
-      this.#answer(id, { type: 'accepted' })
+      this.#answer(id, { type: 'accepted', ...handle.progress?.() })
       timer = timers.schedule(SIGN_OF_LIFE_MS, accept, true)
     }
     accept()

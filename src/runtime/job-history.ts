@@ -14,6 +14,7 @@ export class JobHistory {
   attempt: { readonly number: number; readonly at: number } | undefined
   lastCompleted: { readonly n: number; readonly at: number } | undefined
   lastFailure: { readonly at: number; readonly message: string } | undefined
+  #moved: PromiseWithResolvers<JobStatus> | undefined
   readonly #jobName: string
   readonly #clock: Clock
   readonly #control: Pick<JobControl, 'publish'> | undefined
@@ -24,7 +25,15 @@ export class JobHistory {
     this.#control = control
   }
 
+  /** Resolves with the state that the job moves to next; never if it does not move any more. */
+  nextMove(): Promise<JobStatus> {
+    this.#moved ??= Promise.withResolvers()
+    return this.#moved.promise
+  }
+
   moved(from: JobStatus, to: JobStatus): void {
+    this.#moved?.resolve(to)
+    this.#moved = undefined
     this.#publish('status', `${from} → ${to}`, { from, to })
   }
 

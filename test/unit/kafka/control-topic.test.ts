@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
-import type { CommandOutcome, JobCommand, JobEvent } from '../../../src/core/job-control.ts'
+import type { CommandOutcome, CommandProgress, JobCommand, JobEvent } from '../../../src/core/job-control.ts'
 import { MillraceError } from '../../../src/errors.ts'
 import {
   type CommandWait,
@@ -169,6 +169,22 @@ describe('a command', () => {
     const leader = await worker('a')
     lead(leader, () => scene.world.timers.sleep(120_000).then(() => ({ checkpoint: 7 })))
     expect(await scene.run(send(CHECKPOINT, { acceptWithinMs: 15_000 }))).toMatchObject({ type: 'done' })
+  })
+
+  test('that takes long tells its sender every 5 s how the job stands', async () => {
+    const leader = await worker('a')
+    const progress = {
+      status: 'RUNNING',
+      pending: [{ n: 7, phase: 'collecting', ms: 1, missing: ['a'] }],
+    } as const
+    leader.control.serve(
+      Object.assign(() => scene.world.timers.sleep(21_000).then(() => ({ checkpoint: 7 })), {
+        progress: () => progress,
+      }),
+    )
+    const told: CommandProgress[] = []
+    await scene.run(send(CHECKPOINT, { onProgress: (each) => told.push(each) }))
+    expect(told).toEqual(Array(4).fill(progress))
   })
 
   test('is not answered by a leader that has lost the job meanwhile', async () => {
@@ -444,6 +460,35 @@ describe('events', () => {
     control.publish(event(2))
     expect(await scene.run(all)).toEqual([1, 2])
     expect(await scene.run(fresh)).toEqual([2])
+  })
+
+  test('who follows them is told once that nobody is alive, and again when that has changed', async () => {
+    const { control } = await worker('a')
+    let told = 0
+    const seen: number[] = []
+    const following = (async () => {
+      for await (const { at } of readEvents(operator, 'totals', {
+        follow: true,
+        fromNow: true,
+        onNobody: () => told++,
+      }))
+        if (seen.push(at) === 2) return
+    })()
+    await scene.time.advance(5_000)
+    expect(told).toBe(0)
+    alive = 0
+    await scene.time.advance(20_000)
+    expect(told).toBe(1)
+    alive = 1
+    await scene.time.advance(5_000)
+    control.publish(event(1))
+    await scene.time.advance(5_000)
+    alive = 0
+    await scene.time.advance(20_000)
+    expect(told).toBe(2)
+    control.publish(event(2))
+    await scene.run(following)
+    expect(seen).toEqual([1, 2])
   })
 
   test('of a job that never was are an error', async () => {
