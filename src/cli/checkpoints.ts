@@ -96,7 +96,7 @@ export async function checkpoints(args: readonly string[], context: RunContext):
       )
       return
     }
-    const { attempt, confirmed, completed } = await readJobRecords(cluster, name, world)
+    const { attempt, confirmed, completed } = await readJobRecords(cluster, name, world, 'decided')
     // Whether earlier runs' output is committed is not kept.
     const found = completed.map((each) =>
       statsOf(each, { confirmed: each.run === attempt?.run ? each.n <= confirmed : undefined }),
@@ -204,7 +204,7 @@ async function collectOrphans(
   // Before the facts: what a checkpoint names that completes now was written before.
   const files = root === undefined ? [] : await listJobFiles(root, folder, world.clock.now())
   const blobs = await listTopicBlobs(cluster, name, world)
-  const facts = await readJobRecords(cluster, name, world)
+  const facts = await readJobRecords(cluster, name, world, 'everything')
   const unneeded = { files: orphanFiles(files, facts, minAgeMs), blobs: orphanBlobs(blobs, facts) }
   const isDry = options.has('dry-run')
   if (!isDry) {

@@ -1,10 +1,15 @@
 /** `millrace list`: the jobs of a cluster. */
+import type { World } from '../core/ports.ts'
 import { knownJobs } from '../kafka/control-client.ts'
-import { lastWord } from '../kafka/job-records.ts'
+import { type LastWord, lastWord } from '../kafka/job-records.ts'
+import type { KafkaCluster } from '../kafka/kafka-cluster.ts'
 import { workerGroupOf } from '../kafka/transactional-id.ts'
 import { type ArgumentSpec, type CommandShape, optionHelp, readArguments, usageError } from './arguments.ts'
 import { KAFKA_OPTIONS, textTable, toJson, withKafka } from './kafka-command.ts'
 import type { RunContext } from './run.ts'
+
+/** Jobs that are asked about at one time. */
+const AT_ONE_TIME = 8
 
 const OPTIONS = {
   ...KAFKA_OPTIONS,
@@ -28,6 +33,34 @@ Examples:
 `
 }
 
+/** A job as it is listed. */
+interface ListedJob extends LastWord {
+  readonly job: string
+  readonly workers: number
+}
+
+/** The jobs by name. Some are asked about at one time, so that many jobs do not make it long. */
+export async function listJobs(
+  cluster: KafkaCluster,
+  world: World,
+  onlyLive: boolean,
+): Promise<readonly ListedJob[]> {
+  const names = await knownJobs(cluster)
+  const rows: (ListedJob | undefined)[] = names.map(() => undefined)
+  let next = 0
+  const askAll = async (): Promise<void> => {
+    for (let i = next++; i < names.length; i = next++) {
+      const job = names[i] as string
+      const group = await cluster.describeGroup(workerGroupOf(job))
+      const workers = group.errorCode === 0 ? group.members.length : 0
+      if (!onlyLive || workers > 0)
+        rows[i] = { job, workers, ...(await lastWord(cluster, job, world, workers > 0)) }
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONE_TIME }, askAll))
+  return rows.filter((row) => row !== undefined)
+}
+
 export async function list(args: readonly string[], context: RunContext): Promise<void> {
   const parsed = readArguments(args, OPTIONS)
   if (parsed.options.has('help')) {
@@ -37,13 +70,7 @@ export async function list(args: readonly string[], context: RunContext): Promis
   if (parsed.positionals[0] !== undefined)
     throw usageError(`millrace list takes no job, but '${parsed.positionals[0]}' came; try millrace info`)
   await withKafka('list', parsed, context, async (cluster, world) => {
-    const rows = []
-    for (const job of await knownJobs(cluster)) {
-      const group = await cluster.describeGroup(workerGroupOf(job))
-      const workers = group.errorCode === 0 ? group.members.length : 0
-      if (parsed.options.has('running') && workers === 0) continue
-      rows.push({ job, workers, ...(await lastWord(cluster, job, world, workers > 0)) })
-    }
+    const rows = await listJobs(cluster, world, parsed.options.has('running'))
     if (parsed.options.has('json')) {
       context.stdout.write(rows.map(toJson).join(''))
       return

@@ -2,10 +2,11 @@
 import type { AttemptRecord, JobRecord } from '../checkpoint/checkpoint-store.ts'
 import { type CompletedCheckpoint, decodeCheckpoint } from '../checkpoint/completed-checkpoint.ts'
 import type { World } from '../core/ports.ts'
+import { liveState } from './job-standing.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
 import { LargeEntries } from './large-entries.ts'
 import { isChunkKey } from './topic-blob-store.ts'
-import { readLog } from './topic-log.ts'
+import { type LogExtent, readLog } from './topic-log.ts'
 
 /** The facts of a job. */
 export interface JobRecords {
@@ -53,7 +54,12 @@ export function confirmedOf(
 }
 
 /** `job` is the name as it is written in topic names. */
-export async function readJobRecords(cluster: KafkaCluster, job: string, world: World): Promise<JobRecords> {
+export async function readJobRecords(
+  cluster: KafkaCluster,
+  job: string,
+  world: World,
+  extent: LogExtent,
+): Promise<JobRecords> {
   const topic = `millrace.${job}.checkpoints`
   const entries = new Map<string, string>()
   const visit = (key: string, value: Buffer | null): void => {
@@ -61,7 +67,7 @@ export async function readJobRecords(cluster: KafkaCluster, job: string, world: 
     if (value === null) entries.delete(key)
     else entries.set(key, value.toString('utf8'))
   }
-  await readLog(cluster, topic, world, new LargeEntries().joining(visit))
+  await readLog(cluster, topic, world, new LargeEntries().joining(visit), extent)
   const attempt = parsedEntry<AttemptRecord>(entries, 'attempt')
   const completed = completedIn(entries, topic)
   return {
@@ -72,19 +78,19 @@ export async function readJobRecords(cluster: KafkaCluster, job: string, world: 
   }
 }
 
-/** `live`: workers of the job are there. */
+/** `live`: workers of the job are there. Waits for nothing. */
 export async function lastWord(
   cluster: KafkaCluster,
   job: string,
   world: World,
   live: boolean,
 ): Promise<LastWord> {
-  const { attempt, job: end, completed } = await readJobRecords(cluster, job, world)
+  const { attempt, job: end, completed } = await readJobRecords(cluster, job, world, 'decided')
   const latest = completed.filter(({ run }) => run === attempt?.run).at(-1)
   const ended = end !== undefined && end.run === attempt?.run ? end.status : undefined
   return {
     // A record of the end may be older than the attempt that goes on from it.
-    state: live ? 'RUNNING' : (ended ?? 'DOWN'),
+    state: live ? await liveState(cluster, job) : (ended ?? 'DOWN'),
     ...(latest === undefined ? {} : { checkpoint: latest.n, completedAt: latest.completedAt }),
   }
 }

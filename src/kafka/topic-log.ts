@@ -29,16 +29,27 @@ const FETCH_BYTES = 4 << 20
 const RETRY_MS = 50
 const RETRY_FOR_MS = 60_000
 
+/**
+ * Where a reader of the log stops: 'everything' that was written before it began, for which it waits until open transactions have ended; or
+ * what is 'decided' now, without waiting. Only who changes nothing by what it read may do with the latter.
+ */
+export type LogExtent = 'everything' | 'decided'
+
 /** Reads `topic` partition 0 from its start to its end as it is now; later entries of a key win, deleted ones are left out. */
 export async function readLog(
   cluster: KafkaCluster,
   topic: string,
   world: World,
   visit: (key: string, value: Buffer | null) => void,
+  extent: LogExtent = 'everything',
 ): Promise<void> {
-  const end = await endOffset(cluster, topic, 'read_uncommitted')
+  const end = await endOffset(cluster, topic, extent === 'everything' ? 'read_uncommitted' : 'read_committed')
   // Transactions that a fence aborted are closed a little later; what is behind them must be seen.
-  for (let waited = 0; (await endOffset(cluster, topic, 'read_committed')) < end; waited++) {
+  for (
+    let waited = 0;
+    extent === 'everything' && (await endOffset(cluster, topic, 'read_committed')) < end;
+    waited++
+  ) {
     if (waited > 0 && waited % 250 === 0)
       world.logger.warn(`waiting for open transactions on ${topic} to end`)
     await world.timers.sleep(20)

@@ -1,6 +1,9 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { type CompletedCheckpoint, encodeCheckpoint } from '../../../src/checkpoint/completed-checkpoint.ts'
+import { listJobs } from '../../../src/cli/list.ts'
+import { encodeControlRecord } from '../../../src/kafka/control-records.ts'
 import { lastWord, readJobRecords } from '../../../src/kafka/job-records.ts'
+import { JobStanding } from '../../../src/kafka/job-standing.ts'
 import { SimulatedScene } from './simulated-scene.ts'
 
 const TOPIC = 'millrace.totals.checkpoints'
@@ -35,7 +38,7 @@ function completed(run: string, n: number, change: Partial<CompletedCheckpoint> 
   return { key: `completed/${run}/${n}`, value: encodeCheckpoint(checkpoint) }
 }
 
-const read = () => scene.run(readJobRecords(scene.cluster, 'totals', scene.world))
+const read = () => scene.run(readJobRecords(scene.cluster, 'totals', scene.world, 'everything'))
 const word = (live: boolean) => scene.run(lastWord(scene.cluster, 'totals', scene.world, live))
 
 describe('the facts of a job, read from outside', () => {
@@ -78,6 +81,24 @@ describe('the facts of a job, read from outside', () => {
   })
 })
 
+describe('while a transaction is open, as one that a crash left', () => {
+  test('everything waits for its end; what is decided is told at once, without what stands in it', async () => {
+    await scene.produce(TOPIC, [attempt(1, 'r1'), completed('r1', 1)])
+    await scene.transact(TOPIC, [completed('r1', 2)], 'open')
+    const before = scene.time.now()
+    const decided = await scene.run(readJobRecords(scene.cluster, 'totals', scene.world, 'decided'))
+    expect(decided.completed.map(({ n }) => n)).toEqual([1])
+    expect(scene.time.now() - before).toBeLessThan(1_000)
+    expect(await word(false)).toEqual({ state: 'DOWN', checkpoint: 1, completedAt: 1_005 })
+    let settled = false
+    void readJobRecords(scene.cluster, 'totals', scene.world, 'everything').then(() => {
+      settled = true
+    })
+    await scene.time.advance(5_000)
+    expect(settled).toBe(false)
+  })
+})
+
 describe('how the latest run stands', () => {
   const end = (run: string, status: string) => ({ key: 'job', value: JSON.stringify({ run, status, at: 9 }) })
 
@@ -99,4 +120,65 @@ describe('how the latest run stands', () => {
     await scene.produce(TOPIC, [attempt(2, 'r2')])
     expect(await word(false)).toEqual({ state: 'DOWN' })
   })
+
+  test('a job with workers is in the state that its latest events tell', async () => {
+    await scene.topic('millrace.totals.control')
+    const move = (from: string, to: string) =>
+      encodeControlRecord({
+        kind: 'event',
+        event: { at: 1, type: 'status', message: `${from} → ${to}`, details: { from, to } },
+      }) as { key: string; value: string }
+    const filler = { key: 'x', value: 'no event' }
+    await scene.produce('millrace.totals.control', [
+      move('CREATED', 'RUNNING'),
+      move('FAILING', 'RESTARTING'),
+    ])
+    expect(await word(true)).toEqual({ state: 'RESTARTING' })
+    await scene.produce('millrace.totals.control', Array(150).fill(filler))
+    expect(await word(true)).toEqual({ state: 'RESTARTING' })
+    await scene.produce('millrace.totals.control', Array(150).fill(filler))
+    expect(await word(true)).toEqual({ state: 'RUNNING' })
+  })
+})
+
+describe('the state that events tell of a job with workers', () => {
+  const stateAfter = (...events: (readonly [string, string] | 'checkpoint')[]): string => {
+    const standing = new JobStanding()
+    for (const event of events)
+      if (event === 'checkpoint') standing.note('checkpoint-completed', { n: 1 })
+      else standing.note('status', { from: event[0], to: event[1] })
+    return standing.status
+  }
+
+  test.each(['RUNNING', 'FAILING', 'RESTARTING', 'CANCELLING'])(
+    'is %s when the leader said so last',
+    (to) => {
+      expect(stateAfter(['CREATED', 'RUNNING'], ['RUNNING', to])).toBe(to)
+    },
+  )
+
+  test('is CREATED when the leader ended: another worker takes it over', () => {
+    expect(stateAfter(['CREATED', 'RUNNING'], ['RUNNING', 'SUSPENDED'])).toBe('CREATED')
+  })
+
+  test('is not what a standby says that ends, nor what a worker says late that had lost the job', () => {
+    expect(stateAfter(['RUNNING', 'RESTARTING'], ['CREATED', 'SUSPENDED'])).toBe('RESTARTING')
+    expect(stateAfter(['CREATED', 'RUNNING'], ['RUNNING', 'CREATED'], 'checkpoint')).toBe('RUNNING')
+  })
+})
+
+test('many jobs are listed at about the time of one, in their order, with an open transaction in one of them', async () => {
+  const names = Array.from({ length: 24 }, (_, i) => `job${String(i).padStart(2, '0')}`)
+  for (const name of names) await scene.topic(`millrace.${name}.checkpoints`)
+  await scene.transact('millrace.job07.checkpoints', [attempt(1, 'r1')], 'open')
+  const timeOf = async (work: Promise<unknown>): Promise<number> => {
+    const before = scene.time.now()
+    await scene.run(work)
+    return scene.time.now() - before
+  }
+  const one = await timeOf(lastWord(scene.cluster, 'job00', scene.world, false))
+  let rows: readonly unknown[] = []
+  const all = await timeOf(listJobs(scene.cluster, scene.world, false).then((listed) => (rows = listed)))
+  expect(rows).toEqual([...names, 'totals'].map((job) => ({ job, workers: 0, state: 'DOWN' })))
+  expect(all).toBeLessThan(10 * Math.max(one, 1))
 })
