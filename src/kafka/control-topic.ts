@@ -24,6 +24,7 @@ import {
   writeControlRecords,
 } from './control-records.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
+import { ownTopic } from './own-topics.ts'
 import { endOffset } from './topic-offsets.ts'
 import { TopicTail } from './topic-tail.ts'
 import { jobTopic } from './transactional-id.ts'
@@ -40,8 +41,6 @@ const MAX_EVENTS = 1_000
 export const SIGN_OF_LIFE_MS = 5_000
 /** Repeats of a command come soon after it: it is enough to know so many that were answered. */
 const MAX_ANSWERED = 1_000
-/** Commands and events are of interest for this long. */
-const RETENTION_MS = 7 * 24 * 3_600_000
 
 export interface ControlTopicOptions {
   readonly cluster: KafkaCluster
@@ -85,22 +84,10 @@ export class ControlTopic implements JobControl {
 
   /** Makes the topic if need be and notes its end; before this worker joins the group. */
   async open(): Promise<void> {
-    const { cluster, replicationFactor } = this.#options
+    const { cluster, jobName, replicationFactor } = this.#options
     const [known] = await cluster.describeTopics([this.#topic])
     if (known === undefined) {
-      const { brokers } = await cluster.describeCluster()
-      await cluster.createTopics([
-        {
-          topic: this.#topic,
-          partitions: 1,
-          replicationFactor: replicationFactor > 0 ? replicationFactor : Math.min(3, brokers.length),
-          configs: {
-            'cleanup.policy': 'delete',
-            'retention.ms': String(RETENTION_MS),
-            'segment.bytes': String(16 << 20),
-          },
-        },
-      ])
+      await cluster.createTopics([await ownTopic(cluster, jobName, 'control', replicationFactor)])
     } else if (known.partitions.length !== 1)
       throw new MillraceError(
         'MILLRACE_INVALID_OPTION',

@@ -6,11 +6,13 @@ import { type Diagnosis, diagnosisOf, fix, ok, skipped } from '../core/diagnosis
 import type { JobGraph } from '../core/graph/job-graph.ts'
 import type { JobSettings } from '../core/job-settings.ts'
 import type { Logger } from '../core/ports.ts'
-import { isMillraceError, KafkaError } from '../errors.ts'
+import { isMillraceError } from '../errors.ts'
 import type { BoundSink } from './connector-binding.ts'
-import type { KafkaCluster, TopicDescription, TopicOperation } from './kafka-cluster.ts'
+import type { KafkaCluster, ResourceOperation, TopicDescription } from './kafka-cluster.ts'
+import type { OwnTopic } from './own-topics.ts'
 import { checkPrefixHolders } from './prefix-holders.ts'
 import { checkSinks } from './preflight.ts'
+import { groupNow, missingGroupRights, ownTopicToCome, transactionalIds } from './rights-diagnosis.ts'
 import { retentionByRecordTime, topicSetting } from './topic-retention.ts'
 import { jobTopic, workerGroupId } from './transactional-id.ts'
 
@@ -23,13 +25,15 @@ export interface DiagnosedJob {
   /** Every source of the job ends. */
   readonly bounded: boolean
   readonly maxTransactionTimeoutMs: number
+  /** Of the job's own topics; -1 = min(3, brokers). */
+  readonly replicationFactor: number
   readonly logger: Logger
 }
 
 /** A topic and what the job does with it. */
 interface UsedTopic {
   readonly topic: string
-  readonly needs: readonly TopicOperation[]
+  readonly needs: readonly ResourceOperation[]
   /** For messages: "source 'orders' reads it". */
   readonly use: string
 }
@@ -44,6 +48,7 @@ export async function diagnoseKafka(cluster: KafkaCluster, job: DiagnosedJob): P
       .filter(({ sink }) => sink.exactlyOnce)
       .map((sink) => diagnosed(`sink '${sink.name}'`, () => transactions(cluster, sink, job))),
     diagnosed('transactional id prefixes', () => prefixes(cluster, job)),
+    diagnosed('transactional ids', () => transactionalIds(cluster, job.jobName, job.sinks)),
     diagnosed('worker group', () => workers(cluster, job)),
     diagnosed(`topic ${jobTopic(job.jobName, 'checkpoints')}`, () => ownTopic(cluster, job, 'checkpoints')),
     diagnosed(`topic ${jobTopic(job.jobName, 'control')}`, () => ownTopic(cluster, job, 'control')),
@@ -74,8 +79,8 @@ async function brokers(cluster: KafkaCluster): Promise<Diagnosis> {
 
 /** Topics that are named in the graph. One that is read and written needs both rights. */
 function usedTopics({ graph, sinks }: DiagnosedJob): readonly UsedTopic[] {
-  const used = new Map<string, { needs: Set<TopicOperation>; uses: string[] }>()
-  const use = (topic: string, needs: readonly TopicOperation[], how: string): void => {
+  const used = new Map<string, { needs: Set<ResourceOperation>; uses: string[] }>()
+  const use = (topic: string, needs: readonly ResourceOperation[], how: string): void => {
     const entry = used.get(topic) ?? { needs: new Set(), uses: [] }
     used.set(topic, entry)
     for (const operation of needs) entry.needs.add(operation)
@@ -86,7 +91,9 @@ function usedTopics({ graph, sinks }: DiagnosedJob): readonly UsedTopic[] {
   for (const { name, sink } of sinks) {
     const { topic } = sink.options
     // What is aborted by the brokers is read again from the log.
-    const needs: TopicOperation[] = sink.exactlyOnce ? ['Write', 'Read', 'Describe'] : ['Write', 'Describe']
+    const needs: ResourceOperation[] = sink.exactlyOnce
+      ? ['Write', 'Read', 'Describe']
+      : ['Write', 'Describe']
     if (typeof topic === 'string') use(topic, needs, `sink '${name}' writes it`)
   }
   return [...used].map(([topic, { needs, uses }]) => ({ topic, needs: [...needs], use: uses.join(', ') }))
@@ -203,7 +210,10 @@ async function matching(cluster: KafkaCluster, pattern: string): Promise<Diagnos
 
 async function sourceGroup(cluster: KafkaCluster, group: string): Promise<Diagnosis> {
   const check = `group ${group}`
-  const members = await membersOf(cluster, group)
+  const now = await groupNow(cluster, group)
+  const rights = now === undefined ? undefined : missingGroupRights(check, group, now)
+  if (rights !== undefined) return rights
+  const members = now?.members.length ?? 0
   if (members > 0)
     return fix(
       check,
@@ -211,16 +221,6 @@ async function sourceGroup(cluster: KafkaCluster, group: string): Promise<Diagno
       'Give the source a groupId of its own, or stop the other consumers.',
     )
   return ok(check, 'free for the positions of the job')
-}
-
-async function membersOf(cluster: KafkaCluster, group: string): Promise<number> {
-  try {
-    return (await cluster.describeGroup(group)).members.length
-  } catch (error) {
-    // GROUP_ID_NOT_FOUND of newer brokers: nobody has used it yet.
-    if (error instanceof KafkaError && error.brokerCode === 69) return 0
-    throw error
-  }
 }
 
 async function transactions(
@@ -256,9 +256,12 @@ async function prefixes(cluster: KafkaCluster, { jobName, sinks, logger }: Diagn
 async function workers(cluster: KafkaCluster, { jobName, graph }: DiagnosedJob): Promise<Diagnosis> {
   const check = 'worker group'
   const group = workerGroupId(jobName)
-  if ((await membersOf(cluster, group)) === 0)
+  const now = await groupNow(cluster, group)
+  const rights = now === undefined ? undefined : missingGroupRights(check, group, now)
+  if (rights !== undefined) return rights
+  if (now === undefined || now.members.length === 0)
     return ok(check, `group ${group} has no members: the job does not run`)
-  const { members, protocol, protocolType } = await cluster.describeGroup(group)
+  const { members, protocol, protocolType } = now
   if (protocolType !== 'millrace')
     return fix(
       check,
@@ -276,14 +279,14 @@ async function workers(cluster: KafkaCluster, { jobName, graph }: DiagnosedJob):
 
 async function ownTopic(
   cluster: KafkaCluster,
-  { jobName }: DiagnosedJob,
-  kind: 'checkpoints' | 'control',
+  { jobName, replicationFactor }: DiagnosedJob,
+  kind: OwnTopic,
 ): Promise<Diagnosis> {
   const name = jobTopic(jobName, kind)
   const check = `topic ${name}`
-  const needs: TopicOperation[] = ['Read', 'Write', 'Describe']
+  const needs: ResourceOperation[] = ['Read', 'Write', 'Describe']
   const [described] = await cluster.describeTopics([name], { operations: true })
-  if (described === undefined) return ok(check, 'the job makes it when it starts for the first time')
+  if (described === undefined) return ownTopicToCome(cluster, jobName, kind, replicationFactor)
   if (described.partitions.length !== 1)
     return fix(
       check,

@@ -20,6 +20,7 @@ import type { HealingLog, RewrittenBatch } from './healing-log.ts'
 import { completedIn, confirmedOf, parsedEntry } from './job-records.ts'
 import { type KafkaCluster, KafkaCode, type TopicDescription } from './kafka-cluster.ts'
 import { LargeEntries } from './large-entries.ts'
+import { ownTopic } from './own-topics.ts'
 import { isChunkKey, TopicBlobStore } from './topic-blob-store.ts'
 import { FencedProducer, type LogEntry, readLog } from './topic-log.ts'
 import { coordinatorId, jobTopic } from './transactional-id.ts'
@@ -67,25 +68,10 @@ export class JobTopics implements CheckpointStore, HealingLog {
 
   /** Makes the checkpoint topic if need be, and checks it. */
   async prepareTopic(): Promise<void> {
-    const { cluster, replicationFactor } = this.#options
+    const { cluster, jobName, replicationFactor } = this.#options
     let [topic] = await cluster.describeTopics([this.#topic])
     if (topic === undefined) {
-      const { brokers } = await cluster.describeCluster()
-      const replicas = replicationFactor > 0 ? replicationFactor : Math.min(3, brokers.length)
-      await cluster.createTopics([
-        {
-          topic: this.#topic,
-          partitions: 1,
-          replicationFactor: replicas,
-          configs: {
-            'cleanup.policy': 'compact',
-            'min.insync.replicas': String(Math.max(1, replicas - 1)),
-            'segment.bytes': String(32 << 20),
-            'min.cleanable.dirty.ratio': '0.1',
-            'max.message.bytes': String(1 << 20),
-          },
-        },
-      ])
+      await cluster.createTopics([await ownTopic(cluster, jobName, 'checkpoints', replicationFactor)])
       ;[topic] = await cluster.describeTopics([this.#topic])
     }
     if (topic !== undefined && topic.partitions.length !== 1)

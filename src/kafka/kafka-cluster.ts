@@ -27,6 +27,8 @@ export const KafkaCode = {
   GROUP_AUTHORIZATION_FAILED: 30,
   CLUSTER_AUTHORIZATION_FAILED: 31,
   TOPIC_ALREADY_EXISTS: 36,
+  INVALID_REPLICATION_FACTOR: 38,
+  POLICY_VIOLATION: 44,
   OUT_OF_ORDER_SEQUENCE_NUMBER: 45,
   DUPLICATE_SEQUENCE_NUMBER: 46,
   INVALID_PRODUCER_EPOCH: 47,
@@ -64,11 +66,18 @@ export interface TopicDescription {
   /** Sorted by partition. */
   readonly partitions: readonly PartitionDescription[]
   /** What this principal may do with it; only if it was asked for, and if the cluster can tell. */
-  readonly operations?: ReadonlySet<TopicOperation>
+  readonly operations?: ReadonlySet<ResourceOperation>
 }
 
-/** A right on a topic, as Kafka names it. */
-export type TopicOperation = 'Read' | 'Write' | 'Create' | 'Delete' | 'Alter' | 'Describe' | 'DescribeConfigs'
+/** A right on a topic or group, as Kafka names it. */
+export type ResourceOperation =
+  | 'Read'
+  | 'Write'
+  | 'Create'
+  | 'Delete'
+  | 'Alter'
+  | 'Describe'
+  | 'DescribeConfigs'
 
 export interface ClusterDescription {
   readonly clusterId: string
@@ -229,6 +238,8 @@ export interface DescribedGroup {
     readonly clientHost: string
     readonly metadata: Buffer
   }[]
+  /** What this principal may do with it, also with one that does not exist; undefined if the cluster cannot tell. */
+  readonly operations?: ReadonlySet<ResourceOperation> | undefined
 }
 
 export interface ConfigEntry {
@@ -240,6 +251,12 @@ export interface ConfigEntry {
 export interface CallOptions {
   /** Milliseconds during which transient trouble is retried (default 60,000). 0 = one try. */
   readonly timeoutMs?: number
+}
+
+/** Options of `createTopics`. */
+export interface CreateTopicsOptions extends CallOptions {
+  /** Create nothing: only find out whether it would be refused. */
+  readonly validateOnly?: boolean
 }
 
 /** Options of `describeTopics`. */
@@ -265,7 +282,7 @@ export interface KafkaCluster {
   /** Leader's node id from the cached metadata; refreshed when unknown or after a leader error. */
   leaderOf(topic: string, partition: number): Promise<number>
   /** Creates topics; those that exist already are left as they are and not an error. Resolves when the leaders are known. */
-  createTopics(topics: readonly NewTopic[], options?: CallOptions): Promise<void>
+  createTopics(topics: readonly NewTopic[], options?: CreateTopicsOptions): Promise<void>
   deleteTopics(topics: readonly string[], options?: CallOptions): Promise<void>
   createPartitions(topic: string, totalCount: number, options?: CallOptions): Promise<void>
   describeConfigs(

@@ -104,8 +104,17 @@ async function kafka(job: ExaminedJob, config: Config, graph: JobGraph): Promise
         assertAlive: nobodyWrites,
       }
       const { sinks, bounded } = bindConnectors(graph, environment, workerGroupId(jobName))
-      const asked = { jobName, graph, settings, sinks, bounded, maxTransactionTimeoutMs, logger }
-      found = await diagnoseKafka(cluster, asked)
+      const replication = config.get('kafka.job-topics.replication-factor')
+      found = await diagnoseKafka(cluster, {
+        jobName,
+        graph,
+        settings,
+        sinks,
+        bounded,
+        maxTransactionTimeoutMs,
+        replicationFactor: replication === 'auto' ? -1 : replication,
+        logger,
+      })
     })
     return found
   })

@@ -255,6 +255,11 @@ export function groupContract({ describe, test, expect }: ContractFramework, sce
       await member.leave()
     })
 
+    test('what a principal may do with a group is told, also with one that does not exist', async () => {
+      const { operations } = await scene().cluster.describeGroup(scene().name('nowhere'))
+      for (const operation of ['Read', 'Describe'] as const) expect(operations?.has(operation)).toBe(true)
+    })
+
     test('protocol and metadata are described only while the group is stable', async () => {
       const { cluster } = scene()
       const member = new ContractMember(cluster, scene().name('group'), 'm1')

@@ -38,6 +38,18 @@ export function topicContract({ describe, test, expect }: ContractFramework, sce
       expect(await cluster.describeTopics([topic])).toEqual(before)
     })
 
+    test('creating a topic for a trial creates nothing, and is refused as the creation would be', async () => {
+      const { cluster } = scene()
+      const topic = scene().name('trial')
+      const trial = { topic, partitions: 1, replicationFactor: 1 }
+      await cluster.createTopics([trial], { validateOnly: true })
+      expect(await cluster.describeTopics([topic])).toEqual([])
+      const tooMany = { ...trial, replicationFactor: 99 }
+      expect(await codeOf(cluster.createTopics([tooMany], { validateOnly: true }))).toBe(
+        KafkaCode.INVALID_REPLICATION_FACTOR,
+      )
+    })
+
     test('a topic that was deleted and created again has another id and is empty', async () => {
       const { cluster } = scene()
       const topic = await scene().topic()

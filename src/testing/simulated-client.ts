@@ -7,6 +7,7 @@ import type {
   CallOptions,
   ClusterDescription,
   ConfigEntry,
+  CreateTopicsOptions,
   DescribedGroup,
   DescribedProducer,
   DescribedTransaction,
@@ -112,7 +113,7 @@ export class SimulatedClient implements KafkaCluster {
     return this.#leaderNow(topic, partition, undefined)
   }
 
-  async createTopics(topics: readonly NewTopic[], options?: CallOptions): Promise<void> {
+  async createTopics(topics: readonly NewTopic[], options?: CreateTopicsOptions): Promise<void> {
     await this.#ask(
       'CreateTopics',
       [topics],
@@ -120,7 +121,9 @@ export class SimulatedClient implements KafkaCluster {
       options,
       () => {
         for (const topic of topics) {
-          if (this.#kafka.topics.get(topic.topic) === undefined) this.#kafka.topics.create(topic)
+          if (this.#kafka.topics.get(topic.topic) !== undefined) continue
+          if (options?.validateOnly === true) this.#kafka.topics.check(topic)
+          else this.#kafka.topics.create(topic)
         }
       },
     )

@@ -11,7 +11,12 @@
  * removed, one that waits for an answer isn't.
  */
 import type { TimerHandle, Timers } from '../core/ports.ts'
-import type { DescribedGroup, JoinedGroup, JoinGroupRequest } from '../kafka/kafka-cluster.ts'
+import type {
+  DescribedGroup,
+  JoinedGroup,
+  JoinGroupRequest,
+  ResourceOperation,
+} from '../kafka/kafka-cluster.ts'
 import { BrokerCode, BrokerRefusal } from './simulated-broker-error.ts'
 
 type State = 'Empty' | 'PreparingRebalance' | 'CompletingRebalance' | 'Stable' | 'Dead'
@@ -41,6 +46,8 @@ export interface MemberRef {
 }
 
 const NO_ASSIGNMENT = Buffer.alloc(0)
+/** Brokers without an authorizer let everybody do everything. */
+export const GROUP_OPERATIONS: ReadonlySet<ResourceOperation> = new Set(['Read', 'Delete', 'Describe'])
 
 function sameProtocols(a: JoinGroupRequest['protocols'], b: JoinGroupRequest['protocols']): boolean {
   return (
@@ -195,6 +202,7 @@ export class SimulatedGroup {
         clientHost: '/127.0.0.1',
         metadata: stable ? this.#metadata(member) : NO_ASSIGNMENT,
       })),
+      operations: GROUP_OPERATIONS,
     }
   }
 

@@ -13,7 +13,7 @@ import type {
   TopicPartition,
 } from '../kafka/kafka-cluster.ts'
 import { BrokerCode, BrokerRefusal } from './simulated-broker-error.ts'
-import { type MemberRef, SimulatedGroup } from './simulated-group.ts'
+import { GROUP_OPERATIONS, type MemberRef, SimulatedGroup } from './simulated-group.ts'
 
 interface GroupOffsets {
   readonly committed: Map<string, bigint>
@@ -79,7 +79,8 @@ export class SimulatedGroups {
   describe(groupId: string): DescribedGroup {
     const group = this.#groups.get(groupId)
     if (group !== undefined) return group.describe()
-    return { groupId, errorCode: 0, state: 'Dead', protocolType: '', protocol: '', members: [] }
+    const operations = GROUP_OPERATIONS
+    return { groupId, errorCode: 0, state: 'Dead', protocolType: '', protocol: '', members: [], operations }
   }
 
   /** @throws BrokerRefusal 69 when there is none, 68 when it has members. */

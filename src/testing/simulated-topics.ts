@@ -94,8 +94,8 @@ export class SimulatedTopics {
     return this.#topics.get(topic)?.partitions[partition]
   }
 
-  /** @throws BrokerRefusal 36 when it exists, 17, 37, 38 or 40 when it can't be. */
-  create(request: NewTopic): void {
+  /** Creates nothing. @throws BrokerRefusal 36 when it exists, 17, 37, 38 or 40 when it can't be. */
+  check(request: NewTopic): { readonly partitions: number; readonly replicationFactor: number } {
     const { topic: name } = request
     if (this.#topics.has(name)) throw new BrokerRefusal(BrokerCode.TOPIC_ALREADY_EXISTS, name)
     if (!LEGAL_NAME.test(name) || name === '.' || name === '..')
@@ -117,6 +117,13 @@ export class SimulatedTopics {
       (key) => TOPIC_DEFAULTS[key] === undefined && !IGNORED_SETTINGS.includes(key),
     )
     if (unknown !== undefined) throw new BrokerRefusal(BrokerCode.INVALID_CONFIG, unknown)
+    return { partitions, replicationFactor }
+  }
+
+  /** @throws BrokerRefusal as `check` does. */
+  create(request: NewTopic): void {
+    const { topic: name } = request
+    const { partitions, replicationFactor } = this.check(request)
     const topic: SimulatedTopic = {
       name,
       topicId: Buffer.from(this.#random.uuid().replaceAll('-', ''), 'hex').toString('base64url'),

@@ -64,7 +64,7 @@ export class KafkajsCluster implements Port.KafkaCluster {
     return this.#retry.run('Metadata', undefined, () => this.#metadata.leaderOf(topic, partition))
   }
 
-  createTopics(topics: readonly Port.NewTopic[], options?: Port.CallOptions): Promise<void> {
+  createTopics(topics: readonly Port.NewTopic[], options?: Port.CreateTopicsOptions): Promise<void> {
     return this.#topics.createTopics(topics, options)
   }
 

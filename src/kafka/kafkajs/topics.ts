@@ -2,12 +2,13 @@ import type {
   CallOptions,
   ClusterDescription,
   ConfigEntry,
+  CreateTopicsOptions,
   DescribeTopicsOptions,
   NewTopic,
   TopicDescription,
-  TopicOperation,
 } from '../kafka-cluster.ts'
 import { KafkaCode } from '../kafka-cluster.ts'
+import { operationsOf } from './acl-operations.ts'
 import type { BrokerAddress } from './broker-connection.ts'
 import type { ClusterMetadata } from './cluster-metadata.ts'
 import type { Connections } from './connections.ts'
@@ -59,19 +60,18 @@ export class Topics {
       return topics
         .filter(({ errorCode }) => errorCode !== KafkaCode.UNKNOWN_TOPIC_OR_PARTITION)
         .map((topic) =>
-          options?.operations === true
-            ? { ...describe(topic), operations: operationsOf(topic.operations) }
-            : describe(topic),
+          options?.operations === true ? { ...describe(topic), ...operationsIn(topic) } : describe(topic),
         )
     })
   }
 
-  async createTopics(topics: readonly NewTopic[], options?: CallOptions): Promise<void> {
+  async createTopics(topics: readonly NewTopic[], options?: CreateTopicsOptions): Promise<void> {
     if (topics.length === 0) return
+    const validateOnly = options?.validateOnly ?? false
     let pending = topics
     await this.#router.toController(
       createTopicsV4,
-      (remainingMs) => ({ topics: pending, timeoutMs: controllerWait(remainingMs) }),
+      (remainingMs) => ({ topics: pending, timeoutMs: controllerWait(remainingMs), validateOnly }),
       (outcomes) => {
         const refused = outcomes.filter(
           ({ errorCode }) => errorCode !== 0 && errorCode !== KafkaCode.TOPIC_ALREADY_EXISTS,
@@ -83,6 +83,7 @@ export class Topics {
       },
       options,
     )
+    if (validateOnly) return
     await this.#everywhere(
       topics.map(({ topic }) => topic),
       hasLeaders,
@@ -217,19 +218,9 @@ export class Topics {
   }
 }
 
-/** Numbers of Kafka's AclOperation. */
-const OPERATIONS: readonly (readonly [TopicOperation, number])[] = [
-  ['Read', 3],
-  ['Write', 4],
-  ['Create', 5],
-  ['Delete', 6],
-  ['Alter', 7],
-  ['Describe', 8],
-  ['DescribeConfigs', 10],
-]
-
-function operationsOf(bits: number): ReadonlySet<TopicOperation> {
-  return new Set(OPERATIONS.filter(([, bit]) => (bits & (1 << bit)) !== 0).map(([name]) => name))
+function operationsIn({ operations: bits }: MetadataTopic): Pick<TopicDescription, 'operations'> {
+  const operations = operationsOf(bits)
+  return operations === undefined ? {} : { operations }
 }
 
 function hasLeaders({ errorCode, partitions }: MetadataTopic): boolean {

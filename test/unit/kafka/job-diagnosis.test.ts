@@ -6,9 +6,10 @@ import { buildJobGraph } from '../../../src/core/graph/job-graph-builder.ts'
 import type { JobSettings } from '../../../src/core/job-settings.ts'
 import { bindConnectors } from '../../../src/kafka/connector-binding.ts'
 import { diagnoseKafka } from '../../../src/kafka/job-diagnosis.ts'
-import type { KafkaCluster, TopicOperation } from '../../../src/kafka/kafka-cluster.ts'
+import type { KafkaCluster, ResourceOperation } from '../../../src/kafka/kafka-cluster.ts'
 import { kafkaSink } from '../../../src/kafka/kafka-sink.ts'
 import { type KafkaSourceOptions, kafkaSource } from '../../../src/kafka/kafka-source.ts'
+import { brokerError } from '../../../src/kafka/kafkajs/error-codes.ts'
 import { workerGroupId } from '../../../src/kafka/transactional-id.ts'
 import { string } from '../../../src/serdes/serdes.ts'
 import { RecordingExecutor } from '../api/recording-executor.ts'
@@ -62,10 +63,12 @@ async function diagnose({
   graph,
   cluster = scene.cluster,
   timeoutMs = 60_000,
+  replicationFactor = -1,
 }: {
   graph?: JobGraph
   cluster?: KafkaCluster
   timeoutMs?: number
+  replicationFactor?: number
 } = {}): Promise<Map<string, Diagnosis>> {
   const job = graph ?? (await copyJob())
   const environment = { cluster, maxTransactionTimeoutMs: MAX_MS, exactlyOnceByDefault: true } as never
@@ -78,6 +81,7 @@ async function diagnose({
       sinks,
       bounded,
       maxTransactionTimeoutMs: MAX_MS,
+      replicationFactor,
       logger: scene.world.logger,
     }),
   )
@@ -107,6 +111,7 @@ describe('a job whose topics are there', () => {
       'group readers',
       "sink 'totals'",
       'transactional id prefixes',
+      'transactional ids',
       'worker group',
       'topic millrace.job.checkpoints',
       'topic millrace.job.control',
@@ -124,7 +129,7 @@ describe('a job whose topics are there', () => {
     ])
   })
 
-  test.each<[TopicOperation[], string]>([
+  test.each<[ResourceOperation[], string]>([
     [['Read', 'Describe'], "topic out: the principal may not Write it; sink 'totals' writes it"],
     [['Write', 'Describe'], "topic in: the principal may not Read it; source 'orders' reads it"],
   ])('with %j on its topics only it names the right that is missing', async (allowed, message) => {
@@ -201,6 +206,77 @@ describe('a job whose topics are there', () => {
       status: 'ok',
       message: '1 topics match now',
     })
+  })
+})
+
+describe('rights', () => {
+  beforeEach(async () => {
+    await scene.topic('in')
+    await scene.topic('out')
+  })
+
+  test.each([
+    ['readers', 'group readers'],
+    [workerGroupId('job'), 'worker group'],
+  ])('on a group that nobody uses yet (%s) are looked at', async (group, check) => {
+    const cluster = overriding(scene.cluster, {
+      describeGroup: async (groupId) => ({
+        ...(await scene.cluster.describeGroup(groupId)),
+        ...(groupId === group ? { operations: new Set<ResourceOperation>(['Describe']) } : {}),
+      }),
+    })
+    const found = await diagnose({ cluster })
+    expect(wrong(found)).toEqual([`${check}: the principal may not Read it`])
+    expect(found.get(check)?.remedy).toBe(`Give the principal Read on group ${group}.`)
+  })
+
+  test("to make the job's own topics are tried, and nothing is made", async () => {
+    expect((await diagnose()).get('topic millrace.job.control')).toMatchObject({
+      status: 'ok',
+      message: expect.stringContaining('with 3 replicas'),
+    })
+    const refusing = overriding(scene.cluster, {
+      createTopics: async ([topic], options) => {
+        expect(options?.validateOnly).toBe(true)
+        throw brokerError('CreateTopics', 29, `topic '${topic?.topic}'`)
+      },
+    })
+    const found = await diagnose({ cluster: refusing })
+    expect(wrong(found)).toEqual([
+      'topic millrace.job.checkpoints: it does not exist, and the principal may not make it',
+      'topic millrace.job.control: it does not exist, and the principal may not make it',
+    ])
+    expect(wrong(await diagnose({ replicationFactor: 4 }))).toEqual([
+      expect.stringMatching(
+        /checkpoints: it does not exist, and the brokers refuse 4 replicas: .*INVALID_REPLICATION_FACTOR/,
+      ),
+      expect.stringContaining('control: it does not exist, and the brokers refuse 4 replicas'),
+    ])
+    const policy = overriding(scene.cluster, {
+      createTopics: async () => {
+        throw brokerError('CreateTopics', 44, 'topic', 'at least 3 in sync')
+      },
+    })
+    expect(wrong(await diagnose({ cluster: policy }))[0]).toContain('a policy of the brokers refuses it')
+    expect(scene.kafka.inside.topics.names()).toEqual(['in', 'out'])
+  })
+
+  test('on transactional ids: Describe is seen, Write cannot be', async () => {
+    expect((await diagnose()).get('transactional ids')).toMatchObject({
+      status: 'skipped',
+      message: expect.stringContaining('Write'),
+    })
+    const cluster = overriding(scene.cluster, {
+      describeTransactions: async ([id], options) => {
+        if (id === 'millrace.job.out.0.0') throw brokerError('DescribeTransactions', 53, id)
+        return scene.cluster.describeTransactions([id as string], options)
+      },
+    })
+    const found = await diagnose({ cluster })
+    expect(wrong(found)).toEqual([
+      'transactional ids: the principal may not Describe transactional id millrace.job.out.0.0',
+    ])
+    expect(found.get('transactional ids')?.remedy).toContain('with the prefix millrace.job.')
   })
 })
 

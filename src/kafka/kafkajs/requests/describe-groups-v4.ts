@@ -1,14 +1,15 @@
 import type { DescribedGroup } from '../../kafka-cluster.ts'
+import { operationsOf } from '../acl-operations.ts'
 import type { RequestKind } from '../request.ts'
 
-/** DescribeGroups v4 of one group. A group that does not exist is 'Dead' without an error. */
+/** DescribeGroups v4 of one group, with what this principal may do with it. A group that does not exist is 'Dead' without an error. */
 export const describeGroupsV4: RequestKind<string, DescribedGroup> = {
   api: 'DescribeGroups',
   apiKey: 15,
   version: 4,
   flexible: false,
   encode(out, groupId) {
-    out.int32(1).string(groupId).bool(false)
+    out.int32(1).string(groupId).bool(true)
   },
   decode(body) {
     body.int32()
@@ -32,8 +33,7 @@ export const describeGroupsV4: RequestKind<string, DescribedGroup> = {
         body.bytes()
         return member
       })
-      body.int32()
-      return { ...head, members }
+      return { ...head, members, operations: operationsOf(body.int32()) }
     })
     return groups[0] ?? { errorCode: -1, groupId: '', state: '', protocolType: '', protocol: '', members: [] }
   },
