@@ -9,13 +9,24 @@ const DEFAULT_MAX_TRANSACTION_TIMEOUT_MS = 900_000
 /** A worker that was killed processes again within this time. */
 const RESTART_BUDGET_MS = 5_000
 
-/** The brokers' transaction.max.timeout.ms. */
+const MAX_TIMEOUT = 'transaction.max.timeout.ms'
+
+/** The brokers' transaction.max.timeout.ms, as the first of them says: a start asks no more than it must. */
 export async function maxTransactionTimeout(cluster: KafkaCluster): Promise<number> {
   const { brokers } = await cluster.describeCluster()
-  const broker = brokers[0]
-  if (broker === undefined) return DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
-  const value = Number(await configured(cluster, broker.nodeId, 'transaction.max.timeout.ms'))
-  return Number.isFinite(value) && value > 0 ? value : DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
+  const [broker] = brokers
+  return leastOf([broker === undefined ? undefined : await configured(cluster, broker.nodeId, MAX_TIMEOUT)])
+}
+
+/** The least transaction.max.timeout.ms of all brokers: each of them may coordinate a transaction. */
+export async function leastMaxTransactionTimeout(cluster: KafkaCluster): Promise<number> {
+  const { brokers } = await cluster.describeCluster()
+  return leastOf(await Promise.all(brokers.map(({ nodeId }) => configured(cluster, nodeId, MAX_TIMEOUT))))
+}
+
+function leastOf(values: readonly (string | null | undefined)[]): number {
+  const known = values.map(Number).filter((value) => Number.isFinite(value) && value > 0)
+  return known.length === 0 ? DEFAULT_MAX_TRANSACTION_TIMEOUT_MS : Math.min(...known)
 }
 
 /** A broker's setting; undefined when there is none, or when we may not ask. */

@@ -13,20 +13,20 @@ import { MillraceError } from '../errors.ts'
 import { bindConnectors, usesKafka } from '../kafka/connector-binding.ts'
 import { diagnosed, diagnoseKafka } from '../kafka/job-diagnosis.ts'
 import type { KafkaCluster } from '../kafka/kafka-cluster.ts'
-import { maxTransactionTimeout } from '../kafka/preflight.ts'
+import { leastMaxTransactionTimeout } from '../kafka/preflight.ts'
 import { workerGroupId } from '../kafka/transactional-id.ts'
 import { RegistryApi } from '../serdes/registry-api.ts'
 import { diagnoseDirectory } from '../state/directory-diagnosis.ts'
+import { localPlaces } from '../state/local-recovery.ts'
 import { RedisConnection } from '../state/redis-connection.ts'
 import { RedisServerGuard } from '../state/redis-server.ts'
 import { parseRedisUrl } from '../state/redis-url.ts'
+import { compareClocks, timeOfRedis } from './clock-diagnosis.ts'
 
 /** The oldest Node.js that runs TypeScript jobs without a build. */
 const OLDEST_NODE = [22, 18] as const
 /** The registry must answer in this time, in ms. */
 const REGISTRY_TIMEOUT_MS = 10_000
-/** Clocks may differ by this much: a second is what the answer of a registry tells, the rest is the way of it. In ms. */
-const CLOCK_TOLERANCE_MS = 5_000
 
 /** A job that was declared and not started. */
 export interface ExaminedJob {
@@ -66,7 +66,7 @@ export async function diagnoseJob(job: ExaminedJob): Promise<readonly Diagnosis[
     ...(await kafka(job, config, graph)),
     ...(await redis(config)),
     ...(await registryAndClocks(config)),
-    ...(await directories(config)),
+    ...(await directories(config, graph)),
   ]
 }
 
@@ -78,14 +78,16 @@ function nodeVersion(version: string): Diagnosis {
     : ok('Node.js', version)
 }
 
-/** What the rules between options would only warn of is worth a change before the start. */
+/** What the rules between options would only warn of is worth a change before the start; a note is worth a look. */
 function configurationOf(config: Config): readonly Diagnosis[] {
-  const warnings = config.findings.filter(({ level }) => level === 'warning')
-  return warnings.length === 0
-    ? [ok('configuration', 'all options are known and go together')]
-    : warnings.map(({ message }) =>
-        fix('configuration', message, 'Take the setting out, or change what it depends on.'),
-      )
+  const found = config.findings.map(({ level, message }) =>
+    level === 'note'
+      ? ok('configuration', message)
+      : fix('configuration', message, 'Take the setting out, or change what it depends on.'),
+  )
+  return found.some(({ status }) => status === 'fix')
+    ? found
+    : [ok('configuration', 'all options are known and go together'), ...found]
 }
 
 async function kafka(job: ExaminedJob, config: Config, graph: JobGraph): Promise<readonly Diagnosis[]> {
@@ -95,7 +97,7 @@ async function kafka(job: ExaminedJob, config: Config, graph: JobGraph): Promise
   return diagnosed('brokers', async () => {
     let found: readonly Diagnosis[] = []
     await job.withCluster(config, jobName, async (cluster, { logger }) => {
-      const maxTransactionTimeoutMs = await maxTransactionTimeout(cluster)
+      const maxTransactionTimeoutMs = await leastMaxTransactionTimeout(cluster)
       const environment = {
         cluster,
         ...connectorSettings(config, settings),
@@ -143,11 +145,28 @@ async function redis(config: Config): Promise<readonly Diagnosis[]> {
       })
       const notes = await guard.check()
       const safe = ok('Redis', `${connection.name} evicts nothing and keeps what is written`)
-      return notes.length === 0 ? safe : notes.map((note) => ok('Redis', note))
+      const server = notes.length === 0 ? [safe] : notes.map((note) => ok('Redis', note))
+      return [...server, ...(await redisClocks(connection))]
     } finally {
       await connection.close()
     }
   })
+}
+
+/** Of each server that takes writes. */
+async function redisClocks(connection: RedisConnection): Promise<readonly Diagnosis[]> {
+  const found: Diagnosis[] = []
+  await connection.onPrimaries(async (node) => {
+    const check = `clock of Redis ${node.name}`
+    const before = Date.now()
+    const there = timeOfRedis(await node.call('TIME'))
+    found.push(
+      there === undefined
+        ? skipped(check, 'the server does not tell its time')
+        : compareClocks(check, `Redis at ${node.name}`, there, (before + Date.now()) / 2),
+    )
+  })
+  return found
 }
 
 function ignore(): void {}
@@ -159,10 +178,16 @@ function nobodyWrites(): never {
 
 async function registryAndClocks(config: Config): Promise<readonly Diagnosis[]> {
   const url = config.get('schema.registry.url')
+  // A server with the state of the job has told its time already.
   if (url === undefined)
-    return [
-      skipped('clocks', 'no schema registry to compare with; Kafka tells nobody its time without a write'),
-    ]
+    return config.get('state.backend') === 'redis'
+      ? []
+      : [
+          skipped(
+            'clocks',
+            'no schema registry or Redis to compare with; Kafka tells nobody its time without a write',
+          ),
+        ]
   return diagnosed('schema registry', async () => {
     const api = new RegistryApi(url, REGISTRY_TIMEOUT_MS)
     const before = Date.now()
@@ -173,22 +198,25 @@ async function registryAndClocks(config: Config): Promise<readonly Diagnosis[]> 
 }
 
 function clocks(there: number | undefined, here: number): Diagnosis {
-  if (there === undefined) return skipped('clocks', 'the schema registry does not tell its time')
-  const apart = Math.round(Math.abs(there - here))
-  return apart > CLOCK_TOLERANCE_MS
-    ? fix(
-        'clocks',
-        `this machine is ${Math.round(apart / 1_000)} s ${here > there ? 'ahead of' : 'behind'} the schema registry`,
-        'Let the machines get their time from one source (NTP): processing time and the age of records depend on it.',
-      )
-    : ok('clocks', 'this machine and the schema registry agree')
+  return there === undefined
+    ? skipped('clocks', 'the schema registry does not tell its time')
+    : compareClocks('clocks', 'the schema registry', there, here)
 }
 
-async function directories(config: Config): Promise<readonly Diagnosis[]> {
-  const options = ['state.checkpoints.dir', 'state.savepoints.dir'] as const
-  const found = options.map(async (option) => {
+/** Every folder that the job writes to on this machine. */
+async function directories(config: Config, graph: JobGraph): Promise<readonly Diagnosis[]> {
+  const used: { readonly name: string; readonly path: string }[] = []
+  for (const option of ['state.checkpoints.dir', 'state.savepoints.dir'] as const) {
     const path = config.get(option)
-    return path === undefined ? [] : diagnosed(option, () => diagnoseDirectory(option, path))
-  })
+    if (path !== undefined) used.push({ name: option, path })
+  }
+  if (config.get('state.backend') === 'rocksdb')
+    for (const path of localPlaces(config.get('taskmanager.state.local.root-dirs') ?? []))
+      used.push({ name: 'taskmanager.state.local.root-dirs', path })
+  for (const { operators } of graph.vertices)
+    for (const { node, name } of operators)
+      if (node.kind === 'sink' && node.sink.kind === 'file')
+        used.push({ name: `the path of sink '${name}':`, path: String(node.sink.describe()['path']) })
+  const found = used.map(({ name, path }) => diagnosed(name, () => diagnoseDirectory(name, path)))
   return (await Promise.all(found)).flat()
 }

@@ -45,7 +45,7 @@ export class LocalFolders {
 
   constructor({ roots, jobName, uid, subtask, logger }: LocalFolderOptions) {
     const spread = [...uid].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)!) >>> 0, subtask)
-    const places = placesOf(roots)
+    const places = localPlaces(roots)
     const root = places[spread % places.length]!
     const operator = `${encodeJobName(uid, NAME_BYTES)}-${subtask}`
     this.#base = join(root, encodeJobName(jobName, NAME_BYTES), operator)
@@ -141,7 +141,7 @@ export async function removeLocalState({
   jobName,
   logger,
 }: Pick<LocalFolderOptions, 'roots' | 'jobName' | 'logger'>): Promise<void> {
-  for (const root of placesOf(roots)) {
+  for (const root of localPlaces(roots)) {
     const job = join(root, encodeJobName(jobName, NAME_BYTES))
     for (const operator of await foldersIn(job)) {
       for (const id of await foldersIn(join(job, operator))) {
@@ -156,7 +156,8 @@ export async function removeLocalState({
   }
 }
 
-function placesOf(roots: readonly string[]): readonly string[] {
+/** The folders for state on this machine's disks: those of the option, or one for temporary files. */
+export function localPlaces(roots: readonly string[]): readonly string[] {
   return roots.length === 0 ? [join(tmpdir(), 'millrace')] : roots
 }
 

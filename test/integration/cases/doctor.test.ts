@@ -148,5 +148,7 @@ describe('Redis', () => {
     expect(found.get('Redis')).toMatchObject(
       message === undefined ? { status: 'ok' } : { status: 'fix', message: expect.stringContaining(message) },
     )
+    const clocks = [...found.values()].filter(({ check }) => check.startsWith('clock of Redis '))
+    expect(clocks.map(({ status }) => status)).toEqual(message === undefined ? ['ok'] : [])
   })
 })

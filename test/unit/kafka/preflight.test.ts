@@ -2,9 +2,13 @@ import { beforeEach, describe, expect, test } from '@jest/globals'
 import type { JobSettings } from '../../../src/core/job-settings.ts'
 import { type KafkaSink, kafkaSink } from '../../../src/kafka/kafka-sink.ts'
 import type { KafkaSinkOptions } from '../../../src/kafka/kafka-sink-options.ts'
-import { checkSinks, maxTransactionTimeout } from '../../../src/kafka/preflight.ts'
+import {
+  checkSinks,
+  leastMaxTransactionTimeout,
+  maxTransactionTimeout,
+} from '../../../src/kafka/preflight.ts'
 import { string } from '../../../src/serdes/serdes.ts'
-import { SimulatedScene } from './simulated-scene.ts'
+import { overriding, SimulatedScene } from './simulated-scene.ts'
 
 const MAX_MS = 900_000
 
@@ -52,6 +56,16 @@ describe("the brokers' transaction.max.timeout.ms", () => {
     expect(await scene.run(maxTransactionTimeout(scene.cluster))).toBe(900_000)
     const short = new SimulatedScene({ configs: { 'transaction.max.timeout.ms': '60000' } })
     expect(await short.run(maxTransactionTimeout(short.cluster))).toBe(60_000)
+  })
+
+  test('is the least of all brokers where a job is only looked at', async () => {
+    const three = new SimulatedScene({ brokers: 3 })
+    const cluster = overriding(three.cluster, {
+      describeConfigs: async ({ name }) => [
+        { name: 'transaction.max.timeout.ms', value: name === '2' ? '60000' : '900000' },
+      ],
+    })
+    expect(await three.run(leastMaxTransactionTimeout(cluster))).toBe(60_000)
   })
 
   test("is Kafka's default where we may not ask", async () => {
