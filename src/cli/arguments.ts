@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util'
 import { nearestName } from '../config/nearest-name.ts'
 import { ConfigError } from '../errors.ts'
+import { optionHere } from './flink-spellings.ts'
 
 /** One option of a command. */
 export interface ArgumentSpec {
@@ -35,10 +36,14 @@ export function usageError(message: string): ConfigError {
   return new ConfigError('MILLRACE_USAGE', message)
 }
 
-/** Reads arguments. @throws ConfigError MILLRACE_USAGE naming the nearest option, or the missing value. */
+/**
+ * Reads arguments. `command`: whose they are, for those who type as in Flink.
+ * @throws ConfigError MILLRACE_USAGE naming the nearest option, or the missing value.
+ */
 export function readArguments(
   args: readonly string[],
   specs: Readonly<Record<string, ArgumentSpec>>,
+  command = '',
 ): ParsedArguments {
   const end = args.indexOf('--')
   const { tokens } = parseArgs({
@@ -61,7 +66,7 @@ export function readArguments(
     if (token.kind === 'positional') positionals.push(token.value)
     if (token.kind !== 'option') continue
     const spec = Object.hasOwn(specs, token.name) ? specs[token.name] : undefined
-    if (spec === undefined) throw usageError(unknownOption(token.rawName, token.name, specs))
+    if (spec === undefined) throw usageError(unknownOption(token.rawName, token.name, specs, command))
     const { value } = token
     if (spec.value === undefined && value !== undefined) throw usageError(`${token.rawName} takes no value`)
     if (
@@ -74,8 +79,19 @@ export function readArguments(
   return { options, positionals, rest: end === -1 ? [] : args.slice(end + 1) }
 }
 
-function unknownOption(written: string, name: string, specs: Readonly<Record<string, ArgumentSpec>>): string {
-  const nearest = nearestName(name, Object.keys(specs))
+function unknownOption(
+  written: string,
+  name: string,
+  specs: Readonly<Record<string, ArgumentSpec>>,
+  command: string,
+): string {
+  const here = optionHere(command, name)
+  if (here !== undefined) return `Unknown option ${written}; ${here}`
+  // A letter is like every other letter.
+  const nearest = nearestName(
+    name,
+    Object.keys(specs).filter((known) => known.length > 1),
+  )
   return `Unknown option ${written}${nearest === undefined ? '' : `; did you mean --${nearest}?`}`
 }
 

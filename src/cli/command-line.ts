@@ -4,6 +4,7 @@ import { nearestName } from '../config/nearest-name.ts'
 import { formatError } from '../core/error-report.ts'
 import { type ArgumentSpec, optionHelp, readArguments, usageError } from './arguments.ts'
 import { COMMANDS, type Command } from './command-table.ts'
+import { commandHere } from './flink-spellings.ts'
 import { exitCodeOf } from './job-watch.ts'
 import type { RunContext } from './run.ts'
 
@@ -54,6 +55,8 @@ async function dispatch(args: readonly string[], context: RunContext): Promise<v
 function commandOf(name: string): Command {
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (command !== undefined) return command
+  const here = commandHere(name)
+  if (here !== undefined) throw usageError(`Unknown command '${name}'; ${here}`)
   const nearest = nearestName(name, Object.keys(COMMANDS))
   const jobFile = /\.[cm]?[jt]s$/.test(name) ? `; did you mean 'millrace run ${name}'?` : ''
   throw usageError(

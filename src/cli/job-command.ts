@@ -8,6 +8,7 @@ import {
   optionHelp,
   type ParsedArguments,
   readArguments,
+  usageError,
 } from './arguments.ts'
 import { KAFKA_OPTIONS, onlyJobName, sender, toJson, withKafka } from './kafka-command.ts'
 import type { RunContext } from './run.ts'
@@ -21,6 +22,8 @@ interface Verb {
   readonly usage: string
   readonly about: string
   readonly examples: readonly string[]
+  /** The folder of the savepoint may come after the job. */
+  readonly takesFolder?: boolean
   command(parsed: ParsedArguments): JobCommand
   /** What to print when it was done. */
   done(job: string, result: Readonly<Record<string, unknown>>): string
@@ -28,13 +31,14 @@ interface Verb {
 
 const PATH_OPTION = {
   'savepoint-path': {
+    short: 'p',
     value: 'DIR',
     doc: 'Folder for the savepoint; state.savepoints.dir of the job without it.',
   },
 } as const satisfies Record<string, ArgumentSpec>
 
-function pathOf({ options }: ParsedArguments): { readonly path?: string } {
-  const path = options.get('savepoint-path')?.at(-1)
+function pathOf({ options, positionals }: ParsedArguments): { readonly path?: string } {
+  const path = options.get('savepoint-path')?.at(-1) ?? positionals[1]
   return path === undefined ? {} : { path }
 }
 
@@ -67,9 +71,13 @@ export const JOB_VERBS = {
   },
   savepoint: {
     options: PATH_OPTION,
-    usage: 'savepoint JOB',
+    usage: 'savepoint JOB [DIR]',
+    takesFolder: true,
     about: 'Takes a savepoint; the job goes on.',
-    examples: ['millrace savepoint totals --savepoint-path /savepoints'],
+    examples: [
+      'millrace savepoint totals /savepoints',
+      'millrace savepoint totals --savepoint-path /savepoints',
+    ],
     command: (parsed) => ({ type: 'savepoint', ...pathOf(parsed) }),
     done: (_job, { path }) => `savepoint ${String(path)}`,
   },
@@ -114,15 +122,24 @@ export function progressText(job: string, { status, pending }: CommandProgress):
   return [`job '${job}' is ${status}`, ...checkpoints].join('; ')
 }
 
+/** What was typed, without the folder behind the job. @throws ConfigError MILLRACE_USAGE if it was named twice */
+function withoutFolder(name: JobVerb, parsed: ParsedArguments): ParsedArguments {
+  const [job, folder, ...more] = parsed.positionals
+  if (job === undefined || folder === undefined) return parsed
+  if (parsed.options.has('savepoint-path'))
+    throw usageError(`millrace ${name} takes one folder, but '${folder}' came with --savepoint-path`)
+  return { ...parsed, positionals: [job, ...more] }
+}
+
 /** Runs one verb. */
 export async function jobVerb(name: JobVerb, args: readonly string[], context: RunContext): Promise<void> {
   const verb: Verb = JOB_VERBS[name]
-  const parsed = readArguments(args, { ...verb.options, ...KAFKA_OPTIONS })
+  const parsed = readArguments(args, { ...verb.options, ...KAFKA_OPTIONS }, name)
   if (parsed.options.has('help')) {
     context.stdout.write(help(verb))
     return
   }
-  const job = onlyJobName(name, parsed)
+  const job = onlyJobName(name, verb.takesFolder === true ? withoutFolder(name, parsed) : parsed)
   let interrupted = false
   // A second one ends the process as always.
   for (const signal of ['SIGINT', 'SIGTERM'] as const)

@@ -13,7 +13,7 @@ const AT_ONE_TIME = 8
 
 const OPTIONS = {
   ...KAFKA_OPTIONS,
-  running: { doc: 'Only jobs with live workers.' },
+  running: { short: 'r', doc: 'Only jobs with live workers.' },
 } as const satisfies Record<string, ArgumentSpec>
 
 export const LIST_SHAPE: CommandShape = { options: OPTIONS }
@@ -62,7 +62,7 @@ export async function listJobs(
 }
 
 export async function list(args: readonly string[], context: RunContext): Promise<void> {
-  const parsed = readArguments(args, OPTIONS)
+  const parsed = readArguments(args, OPTIONS, 'list')
   if (parsed.options.has('help')) {
     context.stdout.write(help())
     return

@@ -23,6 +23,7 @@ export const RUN_OPTIONS = {
   'dry-run': { doc: "Print the job's graph to stdout and start nothing." },
   fresh: { doc: 'Begin without the state and positions of earlier runs.' },
   'from-savepoint': {
+    short: 's',
     value: 'PATH',
     doc: "Begin a new run with a savepoint's state; output that followed it is written again.",
   },
@@ -30,7 +31,10 @@ export const RUN_OPTIONS = {
     value: 'WHICH',
     doc: "The same with a completed checkpoint: latest, its number, or a retained one's folder.",
   },
-  'allow-non-restored-state': { doc: 'Drop state of the checkpoint that no operator claims.' },
+  'allow-non-restored-state': {
+    short: 'n',
+    doc: 'Drop state of the savepoint or checkpoint that no operator claims.',
+  },
   'accept-lost-transaction': {
     value: 'ID',
     doc: 'Go on although records of this transaction are lost; may be repeated.',
@@ -56,6 +60,7 @@ Examples:
   millrace run --conf /opt/flink/conf/config.yaml etl.ts
   millrace run --dry-run etl.ts
   millrace run --from-savepoint /savepoints/savepoint-etl-4f1d09c2a7be etl.ts
+  millrace run --from-savepoint /savepoints/savepoint-etl-4f1d09c2a7be --allow-non-restored-state etl.ts
   millrace run --from-checkpoint latest etl.ts
 
 Exit codes: 0 finished or stopped, 1 failed, 2 wrong usage or configuration, 130 ended by a second signal.
@@ -77,7 +82,7 @@ export interface RunContext {
  * @throws ConfigError for wrong usage or settings, before the module is loaded.
  */
 export async function run(args: readonly string[], context: RunContext): Promise<void> {
-  const parsed = readArguments(args, RUN_OPTIONS)
+  const parsed = readArguments(args, RUN_OPTIONS, 'run')
   const { options, positionals, rest } = parsed
   const on = (name: keyof typeof RUN_OPTIONS): boolean => options.has(name)
   if (on('help')) {

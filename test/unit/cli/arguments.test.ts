@@ -34,6 +34,7 @@ describe('refused is', () => {
     [['--frehs'], 'Unknown option --frehs; did you mean --fresh?'],
     [['--workers', '2'], 'Unknown option --workers'],
     [['-x'], 'Unknown option -x'],
+    [['-d'], 'Unknown option -d'],
     [['--toString'], 'Unknown option --toString'],
     [['--config'], '--config needs a value: --config FILE'],
     [['--config', '--fresh'], '--config needs a value: --config FILE'],

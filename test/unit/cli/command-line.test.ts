@@ -2,8 +2,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { readArguments } from '../../../src/cli/arguments.ts'
 import { runCommandLine } from '../../../src/cli/command-line.ts'
 import { COMMANDS } from '../../../src/cli/command-table.ts'
+import { JOB_VERBS, verbShape } from '../../../src/cli/job-command.ts'
+import { LIST_SHAPE } from '../../../src/cli/list.ts'
+import { RUN_OPTIONS } from '../../../src/cli/run.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -56,6 +60,12 @@ describe('wrong usage exits 2 and prints to stderr only', () => {
     [['rnu', 'job.ts'], "Unknown command 'rnu'; did you mean 'millrace run'?"],
     [['etl.ts'], "Unknown command 'etl.ts'; did you mean 'millrace run etl.ts'?"],
     [['toString'], "Unknown command 'toString'"],
+    [['logs', 'etl'], "Unknown command 'logs'; 'millrace events JOB --follow'"],
+    [['run', '-p', '4', 'job.ts'], 'Unknown option -p; the parallelism is set with -D parallelism.default=N'],
+    [['run', '-d', 'job.ts'], 'Unknown option -d; a job runs in the process of millrace run'],
+    [['run', '-m', 'host:8081', 'job.ts'], '-D kafka.brokers=HOST:PORT'],
+    [['list', '-a'], 'Unknown option -a; all jobs are listed anyway'],
+    [['savepoint', '--dispose', '/s'], 'Unknown option --dispose; a savepoint is self-contained'],
     [['help', 'nothing'], "Unknown command 'nothing'"],
     [['--verison'], 'Unknown option --verison; did you mean --version?'],
     [['run'], 'millrace run needs a job module'],
@@ -116,7 +126,9 @@ describe('what was typed wrongly is said before anything is connected', () => {
   test.each<[string[], string]>([
     [['cancel'], 'millrace cancel needs the name of a job'],
     [['info'], 'millrace info needs the name of a job'],
-    [['savepoint', 'a', 'b'], "millrace savepoint takes one job, but 'b' came too"],
+    [['savepoint', 'a', 'b', 'c'], "millrace savepoint takes one job, but 'c' came too"],
+    [['savepoint', 'a', 'b', '-p', 'c'], "takes one folder, but 'b' came with --savepoint-path"],
+    [['stop', 'a', 'b'], "millrace stop takes one job, but 'b' came too"],
     [['stop', 'a', '--drian'], 'Unknown option --drian; did you mean --drain?'],
     [['stop', 'a', '--drain=yes'], '--drain takes no value'],
     [['stop', 'a', '--savepoint-path'], '--savepoint-path needs a value: --savepoint-path DIR'],
@@ -143,5 +155,23 @@ describe('what was typed wrongly is said before anything is connected', () => {
       stdout: '',
       stderr: expect.stringMatching(/MILLRACE_KAFKA_NOT_CONFIGURED[\s\S]*KAFKA_BROKERS/),
     })
+  })
+})
+
+describe("Flink's short options", () => {
+  test('of run and list', () => {
+    expect([...readArguments(['-s', '/s', '-n', 'a.ts'], RUN_OPTIONS).options.keys()]).toEqual([
+      'from-savepoint',
+      'allow-non-restored-state',
+    ])
+    expect(readArguments(['-r'], LIST_SHAPE.options).options.has('running')).toBe(true)
+  })
+
+  test.each([
+    [['a', '/s'], { type: 'savepoint', path: '/s' }],
+    [['a', '-p', '/s'], { type: 'savepoint', path: '/s' }],
+    [['a'], { type: 'savepoint' }],
+  ])('of savepoint: %j', (args, command) => {
+    expect(JOB_VERBS.savepoint.command(readArguments(args, verbShape('savepoint').options))).toEqual(command)
   })
 })
