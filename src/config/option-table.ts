@@ -1,7 +1,7 @@
 /**
  * Every option of Millrace, once. The loader, the command line, docs/configuration.md and the types of `config.get` are made from this table;
  * a new option is one new row. An option whose feature does not exist has no row, so that setting it is an error and never a silent no-op;
- * the few that the public API has setters for have one, and a warning when they are set (`notInThisVersion` in rules.ts).
+ * absent-options.ts names those of Flink's that people look for.
  */
 import type { OptionSpec, ValueOfSpec } from './option-spec.ts'
 
@@ -50,15 +50,14 @@ export const OPTIONS = {
   'state.backend.async': {
     type: 'boolean',
     default: 'true',
-    doc: 'Write snapshots while records go on. With `false` a subtask waits until its snapshot is stored.',
+    doc: 'Write snapshots while records go on. With `false` a subtask waits until its snapshot is stored; where a barrier overtook records it goes on all the same, since the others must go on before it is known what was in flight.',
   },
   'state.backend.fs.memory-threshold': {
     type: 'size',
     default: '1 kb',
     max: '1 mb',
     knownAs: ['state.storage.fs.memory-threshold', 'execution.checkpointing.data-inline-threshold'],
-    appliesWhen: { key: 'state.backend', is: ['filesystem', 'rocksdb'] },
-    doc: 'State smaller than this is kept in the checkpoint metadata instead of a file of its own.',
+    doc: 'State smaller than this is kept in the metadata instead of a file of its own: of every savepoint, and of checkpoints under `state.checkpoints.dir`.',
   },
   'state.checkpoints.dir': {
     type: 'path',
