@@ -2,6 +2,7 @@
  * The configuration of a job: defaults < code < Flink's file < millrace.yaml < environment < flags, read and checked before anything starts.
  * The options are in config/option-table.ts.
  */
+import { absentOption } from './config/absent-options.ts'
 import { settingsOfFile } from './config/config-file.ts'
 import { settingsOfFlinkFile } from './config/flink-file.ts'
 import { nearestName } from './config/nearest-name.ts'
@@ -196,6 +197,13 @@ interface Problem {
 }
 
 function unknown({ key, source, writtenAs }: Setting): Problem {
+  const instead = writtenAs === undefined ? absentOption(key) : undefined
+  if (instead !== undefined)
+    return {
+      code: 'MILLRACE_UNKNOWN_OPTION',
+      message: `${key} (${source}) is not in this version: ${instead}`,
+      details: { key, source, nearest: undefined },
+    }
   const nearest = writtenAs === undefined ? nearestKey(key) : nearestName(key, OPTION_KEYS.map(variableOf))
   const message =
     writtenAs === undefined

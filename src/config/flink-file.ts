@@ -5,6 +5,7 @@
  * The names are those of Flink 1.x and 2.x. Options that have the same name and the same values here need no row.
  */
 import { basename } from 'node:path'
+import { absentOption } from './absent-options.ts'
 import { parseSettings, readNamedFile } from './config-file.ts'
 import { isOptionKey, type OptionKey } from './option-table.ts'
 import type { Setting } from './setting.ts'
@@ -93,6 +94,7 @@ export function translate(written: readonly Setting[], fileName: string): FlinkS
   const settings = new Map<string, Setting>()
   const ranks = new Map<string, number>()
   const ignored: string[] = []
+  const absent: string[] = []
   const warnings: string[] = []
   for (const setting of written) {
     const { key } = setting
@@ -104,7 +106,8 @@ export function translate(written: readonly Setting[], fileName: string): FlinkS
     }
     const { known, rank } = nameHere(key)
     if (!isOptionKey(known)) {
-      ignored.push(key)
+      if (absentOption(key) === undefined) ignored.push(key)
+      else absent.push(key)
       continue
     }
     if (UNSET_BY_MINUS_ONE.includes(known) && String(setting.input).trim() === '-1') continue
@@ -114,10 +117,12 @@ export function translate(written: readonly Setting[], fileName: string): FlinkS
   }
   const backend = stateBackend(written, settings.get('state.checkpoints.dir'))
   if (backend !== undefined) settings.set('state.backend', backend)
-  const notes =
-    ignored.length === 0
+  const notes = [
+    ...(ignored.length === 0
       ? []
-      : [`${fileName}: ${ignored.length} settings mean nothing here and are ignored: ${ignored.join(', ')}`]
+      : [`${fileName}: ${ignored.length} settings mean nothing here and are ignored: ${ignored.join(', ')}`]),
+    ...absent.map((key) => `${fileName}: ${key} is not in this version and is ignored: ${absentOption(key)}`),
+  ]
   return { settings: [...settings.values()], notes, warnings }
 }
 

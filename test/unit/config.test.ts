@@ -195,3 +195,24 @@ test('settings of code may be numbers, booleans and lists', () => {
   expect(config.get('state.backend.async')).toBe(false)
   expect(config.get('kafka.brokers')).toEqual(['a:1', 'b:2'])
 })
+
+test.each([
+  ['rest.port', '8081', /^rest\.port \(-D rest\.port\) is not in this version: no web page is served/],
+  ['metrics.reporter.prom.port', '9249', /is not in this version: no reporter is built in/],
+])('%s is said to be not in this version', async (key, value, message) => {
+  await expect(load({ flags: { [key]: value } })).rejects.toMatchObject({
+    code: 'MILLRACE_UNKNOWN_OPTION',
+    message: expect.stringMatching(message),
+  })
+})
+
+test('the threshold of small state acts on savepoints whatever the backend: no warning', () => {
+  for (const backend of ['jobmanager', 'filesystem']) {
+    const settings = settingsOfFlags({
+      'state.backend': backend,
+      'state.backend.fs.memory-threshold': '2kb',
+      ...(backend === 'filesystem' ? { 'state.checkpoints.dir': '/c' } : {}),
+    })
+    expect(resolveConfig(settings).findings).toEqual([])
+  }
+})
