@@ -14,6 +14,8 @@ export interface Effect {
   /** What sets it in code, for people; absent: only its key does. */
   readonly code?: string
   readonly tests: readonly EffectTests[]
+  /** The tests show it on a client of its own, without a job. */
+  readonly withoutJob?: true
 }
 
 const inFile =
@@ -42,7 +44,7 @@ const failureRate = restarts(
   'ends the job when more failures than allowed come within the interval',
   'forgets those that are older than the interval',
 )
-const sasl = connection('names the mechanism, then sends user and password')
+const sasl = connection('names the mechanism, then sends who it is: %s')
 const clientCertificate = tls('kafka.ssl.cert and kafka.ssl.key: what the client shows of itself')
 
 /** By key. */
@@ -225,6 +227,10 @@ export const EFFECTS: Readonly<Record<OptionKey, Effect>> = {
   'taskmanager.numberOfTaskSlots': { tests: [parallel('auto is as many subtasks as there are slots')] },
   'on-fingerprint-mismatch': {
     tests: [
+      inFile('test/unit/settings/fingerprint-mismatch.test.ts')(
+        'fail: a job with another graph ends with an error while the running one goes on',
+        'wait: a job with another graph stands by, and runs when the running one is gone',
+      ),
       inFile('test/unit/kafka/group-member.test.ts')(
         'is refused by the broker, waited for as long as a dead worker may stay, then a conflict; the running ones notice nothing',
         'is waited for without end when that is asked for',
@@ -242,19 +248,21 @@ export const EFFECTS: Readonly<Record<OptionKey, Effect>> = {
       ),
     ],
   },
-  'kafka.client-id': { tests: [connection('the client id is in the head of requests')] },
-  'kafka.ssl': { tests: [connection('with TLS nothing is sent in the clear')] },
+  'kafka.client-id': { withoutJob: true, tests: [connection('the client id is in the head of requests')] },
+  'kafka.ssl': { withoutJob: true, tests: [connection('with TLS nothing is sent in the clear')] },
   'kafka.ssl.ca': {
+    withoutJob: true,
     tests: [
       tls('kafka.ssl.ca: a broker is trusted whose certificate this authority has signed, and no other'),
     ],
   },
-  'kafka.ssl.cert': { tests: [clientCertificate] },
-  'kafka.ssl.key': { tests: [clientCertificate] },
-  'kafka.sasl.mechanism': { tests: [sasl] },
-  'kafka.sasl.username': { tests: [sasl] },
-  'kafka.sasl.password': { tests: [sasl] },
+  'kafka.ssl.cert': { withoutJob: true, tests: [clientCertificate] },
+  'kafka.ssl.key': { withoutJob: true, tests: [clientCertificate] },
+  'kafka.sasl.mechanism': { withoutJob: true, tests: [sasl] },
+  'kafka.sasl.username': { withoutJob: true, tests: [sasl] },
+  'kafka.sasl.password': { withoutJob: true, tests: [sasl] },
   'kafka.request-timeout': {
+    withoutJob: true,
     tests: [connection('a request that is not answered within the request time-out is sent again')],
   },
   'kafka.fetch.max-bytes': {

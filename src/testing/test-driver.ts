@@ -46,6 +46,8 @@ export interface TestDriverOptions extends StartChanges {
   readonly topics?: Readonly<Record<string, TestTopic>>
   /** Records by topic that are there before the job starts, e.g. for bounded sources. */
   readonly input?: Readonly<Record<string, readonly TestRecord[]>>
+  /** Simulated brokers; 1 by default. */
+  readonly brokers?: number
   /** Of a job whose declaration executes nothing itself; 'job-under-test' by default. */
   readonly jobName?: string
   /** Decides in which order things happen that happen at one time, how long messages take, and what the job draws; 1 by default. */
@@ -104,7 +106,7 @@ export class TestDriver {
   #busy = false
 
   private constructor(declare: DeclareJob, options: TestDriverOptions) {
-    const { seed = 1, startAt, latency, parallelism, checkpointIntervalMs, config } = options
+    const { seed = 1, startAt, latency, brokers, parallelism, checkpointIntervalMs, config } = options
     this.#declare = declare
     this.#options = options
     this.#changes = withoutUndefined({ parallelism, checkpointIntervalMs, config })
@@ -118,6 +120,7 @@ export class TestDriver {
       timers: this.#time,
       random: this.#random.fork('kafka'),
       ...(latency === undefined ? {} : { latency }),
+      ...(brokers === undefined ? {} : { brokers }),
     })
     this.logs = this.#lines
     this.#topics = new TestTopics(this.kafka, this.#time)

@@ -62,20 +62,26 @@ test('with TLS nothing is sent in the clear', async () => {
 })
 
 describe('SASL', () => {
-  test('names the mechanism, then sends user and password', async () => {
+  test.each([
+    ['plain', 'PLAIN', '\0ann\0geheim'],
+    ['scram-sha-256', 'SCRAM-SHA-256', 'n,,n=ann,r='],
+    ['scram-sha-512', 'SCRAM-SHA-512', 'n,,n=ann,r='],
+  ])('names the mechanism, then sends who it is: %s', async (mechanism, name, first) => {
     broker.answer = ({ apiKey }) => {
       if (apiKey === API_VERSIONS) return apiVersions({ 3: 9, 17: 1, 18: 0, 24: 4, 36: 1 })
-      // No error; one mechanism: PLAIN.
-      return apiKey === SASL_HANDSHAKE ? Buffer.from('\0\0\0\0\0\x01\0\x05PLAIN', 'latin1') : undefined
+      if (apiKey !== SASL_HANDSHAKE) return undefined
+      // No error; one mechanism.
+      const head = Buffer.from([0, 0, 0, 0, 0, 1, 0, name.length])
+      return Buffer.concat([head, Buffer.from(name)])
     }
     const credentials = {
-      'kafka.sasl.mechanism': 'plain',
+      'kafka.sasl.mechanism': mechanism,
       'kafka.sasl.username': 'ann',
       'kafka.sasl.password': 'geheim',
     }
     await connectUntil(credentials, () => broker.requests.some(({ apiKey }) => apiKey === SASL_AUTHENTICATE))
     const sent = (key: number): string => `${broker.requests.find(({ apiKey }) => apiKey === key)?.body}`
-    expect(sent(SASL_HANDSHAKE)).toContain('PLAIN')
-    expect(sent(SASL_AUTHENTICATE)).toContain('\0ann\0geheim')
+    expect(sent(SASL_HANDSHAKE)).toContain(name)
+    expect(sent(SASL_AUTHENTICATE)).toContain(first)
   })
 })

@@ -108,15 +108,27 @@ describe('fetches', () => {
 })
 
 describe('topics of the job', () => {
+  /** Replicas of the checkpoint topic and of the control topic. */
+  async function replicas(brokers: number, config: TestDriverOptions['config'] = {}): Promise<unknown[]> {
+    const driver = await TestDriver.start(copy(), {
+      topics: TOPICS,
+      checkpointIntervalMs: 100,
+      brokers,
+      config: { ...config },
+    })
+    return ['checkpoints', 'control'].map(
+      (kind) => driver.kafka.inside.topics.get(`millrace.job-under-test.${kind}`)?.replicationFactor,
+    )
+  }
+
   test('have the replicas that were asked for, which the brokers must have', async () => {
     const config = { 'kafka.job-topics.replication-factor': 2 }
-    await expect(
-      TestDriver.start(copy(), { topics: TOPICS, checkpointIntervalMs: 100, config }),
-    ).rejects.toThrow(/2 of 1 brokers/)
+    expect(await replicas(5, config)).toEqual([2, 2])
+    await expect(replicas(1, config)).rejects.toThrow(/2 of 1 brokers/)
   })
 
   test('have as many replicas as there are brokers, up to three, when nobody asks', async () => {
-    const driver = await TestDriver.start(copy(), { topics: TOPICS, checkpointIntervalMs: 100 })
-    expect(driver.kafka.inside.topics.get('millrace.job-under-test.checkpoints')?.replicationFactor).toBe(1)
+    expect(await replicas(1)).toEqual([1, 1])
+    expect(await replicas(5)).toEqual([3, 3])
   })
 })
