@@ -119,13 +119,7 @@ export class SimulatedClient implements KafkaCluster {
       [topics],
       () => namesOf(topics),
       options,
-      () => {
-        for (const topic of topics) {
-          if (this.#kafka.topics.get(topic.topic) !== undefined) continue
-          if (options?.validateOnly === true) this.#kafka.topics.check(topic)
-          else this.#kafka.topics.create(topic)
-        }
-      },
+      () => this.#kafka.topics.createMissing(topics, options?.validateOnly ?? false),
     )
     for (const { topic } of topics) this.#leaders.delete(topic)
   }

@@ -120,6 +120,15 @@ export class SimulatedTopics {
     return { partitions, replicationFactor }
   }
 
+  /** Those that exist stay as they are. @throws BrokerRefusal as `check` does. */
+  createMissing(requests: readonly NewTopic[], validateOnly: boolean): void {
+    for (const request of requests) {
+      if (this.#topics.has(request.topic)) continue
+      if (validateOnly) this.check(request)
+      else this.create(request)
+    }
+  }
+
   /** @throws BrokerRefusal as `check` does. */
   create(request: NewTopic): void {
     const { topic: name } = request

@@ -462,35 +462,6 @@ describe('events', () => {
     expect(await scene.run(fresh)).toEqual([2])
   })
 
-  test('who follows them is told once that nobody is alive, and again when that has changed', async () => {
-    const { control } = await worker('a')
-    let told = 0
-    const seen: number[] = []
-    const following = (async () => {
-      for await (const { at } of readEvents(operator, 'totals', {
-        follow: true,
-        fromNow: true,
-        onNobody: () => told++,
-      }))
-        if (seen.push(at) === 2) return
-    })()
-    await scene.time.advance(5_000)
-    expect(told).toBe(0)
-    alive = 0
-    await scene.time.advance(20_000)
-    expect(told).toBe(1)
-    alive = 1
-    await scene.time.advance(5_000)
-    control.publish(event(1))
-    await scene.time.advance(5_000)
-    alive = 0
-    await scene.time.advance(20_000)
-    expect(told).toBe(2)
-    control.publish(event(2))
-    await scene.run(following)
-    expect(seen).toEqual([1, 2])
-  })
-
   test('of a job that never was are an error', async () => {
     expect(await scene.failure(collect(false, false, 1))).toMatchObject({ code: 'MILLRACE_NO_SUCH_JOB' })
   })
