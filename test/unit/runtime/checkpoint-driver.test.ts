@@ -427,6 +427,7 @@ describe('commits', () => {
       } as unknown as CompletedCheckpoint,
       { ...storage, discard: async () => void order.push('file') },
       Object.assign(Object.create(store), { forget: async () => void order.push('record') }),
+      [handle],
     )
     expect(order).toEqual(['record', 'file'])
   })

@@ -82,6 +82,27 @@ describe('a job that is stopped with a savepoint', () => {
   })
 })
 
+describe('a stop whose savepoint is complete', () => {
+  test('is answered with it although the attempt fails behind its commit point: the next one finishes the stop', async () => {
+    const out = collectSink<Count>()
+    const brake = new Brake()
+    brake.limit = 10
+    const { store } = scene
+    const writeConfirmed = store.writeConfirmed.bind(store)
+    let failures = 0
+    const master = await scene.start({ declare: counting({ out, brake }), config: RESTARTS })
+    const end = master.run()
+    await waitFor(scene, 'the job is in the middle of its input', () => brake.seen > 20)
+    store.writeConfirmed = (run, n, record) =>
+      failures++ === 0 ? Promise.reject(new Error('the brokers are away')) : writeConfirmed(run, n, record)
+    const path = await master.stopWithSavepoint()
+    expect(await end).toEqual({ status: 'FINISHED' })
+    expect(failures).toBeGreaterThan(1)
+    const { checkpoint } = await openSnapshot(path)
+    expect(checkpoint.savepoint?.path ?? path).toBe(path)
+  })
+})
+
 describe('a savepoint of a job that goes on', () => {
   test('is followed by a checkpoint of its own, forgotten then, and never deleted', async () => {
     const [out, later] = [collectSink<Count>(), collectSink<Count>()]
