@@ -18,6 +18,7 @@ import type { Key, KeyGroupImage } from '../core/state.ts'
 import { MillraceError } from '../errors.ts'
 import { CacheCodec, rowVisitor } from './cached-codec.ts'
 import { CacheEvictor } from './cached-evictor.ts'
+import { CacheFolds } from './cached-folds.ts'
 import { CacheFreezes } from './cached-freeze.ts'
 import { LayerChain } from './cached-layers.ts'
 import {
@@ -66,8 +67,7 @@ export class CachedKeyedStateBackend
   readonly #coldChanged = new Set<CachedRecord>()
   /** Segments of the checkpoints that a restore may ask for. */
   readonly #segments = new Map<number, number>()
-  #folding: Promise<void> = Promise.resolve()
-  #foldAt = 0
+  readonly #folds: CacheFolds
   #hits = 0
   #misses = 0
 
@@ -88,6 +88,7 @@ export class CachedKeyedStateBackend
       makeRecord: CachedRecord,
     }))
     const { operatorName, clock, cacheMaxBytes, metrics } = options
+    this.#folds = new CacheFolds(operatorName, options.logger)
     this.#codec = new CacheCodec(this.registry, operatorName, () => clock.now())
     this.#freezes = new CacheFreezes(this.tables, this.#codec, EVICTED_PART * cacheMaxBytes)
     this.#freezes.onEncoded = (record, weight) => this.#weigh(record, weight)
@@ -133,6 +134,7 @@ export class CachedKeyedStateBackend
         `Operator '${operatorName}': checkpoint ${checkpointId} came between due timers and their keys' state`,
       )
     this.checkSettled(checkpointId)
+    this.#folds.check()
     // A store that gets all changes has a segment for each checkpoint; otherwise one is closed when it is needed.
     const segment = durableAs !== undefined || localCopy ? this.#closeSegment() : -1
     if (segment >= 0) this.#segments.set(checkpointId, segment)
@@ -186,7 +188,7 @@ export class CachedKeyedStateBackend
     this.#evictor?.close()
     await this.#snapshots?.close()
     await this.#evictor?.settled()
-    await this.#folding
+    await this.#folds.settled()
     this.tables.clear()
     await this.#store?.close()
   }
@@ -302,19 +304,9 @@ export class CachedKeyedStateBackend
   #fold(segment: number): void {
     const running = this.#freezes.inFlight.map((freeze) => freeze.segment).filter((each) => each >= 0)
     const upTo = Math.min(segment, ...running)
-    if (this.#store === undefined || upTo <= this.#foldAt) return
-    this.#foldAt = upTo
-    const store = this.#store
-    this.#folding = this.#folding.then(async () => {
-      try {
-        await store.fold(upTo)
-      } catch (error) {
-        // Nothing is lost: a later call does what this one did not.
-        this.#foldAt = 0
-        this.options.logger.warn(`Operator '${this.options.operatorName}': old state could not be folded`, {
-          error,
-        })
-      }
+    if (this.#store === undefined) return
+    this.#folds.fold(this.#store, upTo, (error) => {
+      for (const freeze of this.#freezes.inFlight) freeze.failure ??= { error }
     })
   }
 
@@ -342,6 +334,7 @@ export class CachedKeyedStateBackend
     }
     const records = [...wanted]
     try {
+      this.#folds.check()
       const values = await this.#store!.load(
         records.map((record) => ({ keyGroup: record.keyGroup, key: this.#codec.nameBytes(record) })),
       )

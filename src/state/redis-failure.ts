@@ -19,13 +19,13 @@ const REFUSED = ['NOAUTH', 'WRONGPASS', 'NOPERM', 'NOPROTO']
 
 /** What a script of ours refused; its words are in redis-scripts/. */
 export interface ScriptRefusal {
-  readonly reason: 'OWNER' | 'SEALED' | 'GONE' | 'CHAIN' | 'SHORT' | 'FORMAT' | 'RESTARTED'
+  readonly reason: 'OWNER' | 'SEALED' | 'CHANGED' | 'GONE' | 'CHAIN' | 'SHORT' | 'FORMAT' | 'RESTARTED'
   readonly words: readonly string[]
 }
 
 /** The refusal in an error; undefined if it is another error. */
 export function scriptRefusal(error: unknown): ScriptRefusal | undefined {
-  const found = /^MILLRACE_(OWNER|SEALED|GONE|CHAIN|SHORT|FORMAT|RESTARTED) (.*)/.exec(textOf(error))
+  const found = /^MILLRACE_(OWNER|SEALED|CHANGED|GONE|CHAIN|SHORT|FORMAT|RESTARTED) (.*)/.exec(textOf(error))
   if (found === null) return undefined
   // Redis adds where in the script it happened.
   const words = found[2]!.replace(/ script: [0-9a-f]{40}.*$/, '').split(' ')

@@ -65,8 +65,8 @@ export interface RedisHash {
   readonly timers: string
   /** Timers that it has; undefined = not known. */
   readonly timerCount: number | undefined
-  /** It was not there to be found only if state was lost. */
-  readonly needed: boolean
+  /** Records that it must hold; undefined = it is being changed, and its marker counts them. */
+  readonly records: number | undefined
 }
 
 /** A part with more keys than this is read whatever is looked for: what is known of keys must not take the room of state. */
@@ -132,7 +132,7 @@ export class RedisGroup {
           values: keys.values(part.id),
           timers: keys.timers(part.id),
           timerCount: settled ? part.timers : undefined,
-          needed: settled && part.id !== folding,
+          records: settled && part.id !== folding ? part.records : undefined,
         }
       })
       .reverse()
@@ -141,7 +141,7 @@ export class RedisGroup {
         values: keys.base,
         timers: keys.baseTimers,
         timerCount: folding === '' ? base.timers : undefined,
-        needed: folding === '' && base.records > 0,
+        records: folding === '' ? base.records : undefined,
       })
     return hashes
   }

@@ -115,12 +115,11 @@ export class RedisOwner {
             remedy: 'Run the job with the release that wrote the state, or a newer one.',
           },
         )
+      const [held, expected, key] = words
+      const short = `${held} records where ${expected} were written (Redis key '${key}')`
       if (reason === 'SHORT')
-        throw this.#lost(
-          keyGroup,
-          `a segment was about to be folded and holds ${words[0]} instead of all that was written (Redis key '${words.at(-1)}')`,
-          [words.at(-1)!],
-        )
+        throw this.#lost(keyGroup, `a segment was about to be folded, and there are ${short}`, [key!])
+      if (reason === 'CHANGED') throw this.forgotten(`there are ${short}`, error)
       throw this.forgotten(`${reason.toLowerCase()}: ${words.join(' ')}`, error)
     }
   }

@@ -37,12 +37,6 @@ export class RedisPack {
     }
   }
 
-  /** A short text of ASCII characters. */
-  text(value: string): void {
-    this.#header(0xdb, value.length)
-    this.#at += this.#buffer.write(value, this.#at, 'latin1')
-  }
-
   /** A byte string; with `zero`, followed by one more byte, 0. */
   bytes(value: Uint8Array, zero = false): void {
     const length = value.length + (zero ? 1 : 0)

@@ -14,6 +14,8 @@ import { repeating } from './redis-repeat.ts'
 import { decodeValue } from './redis-value.ts'
 
 const SCAN_ITEMS = 256
+/** In place of a number of records. */
+const AS_THE_MARKER_SAYS = -1
 const LEAST_ITEMS = 8
 /** Share of a new size in the mean. */
 const LEARNING = 0.05
@@ -39,13 +41,18 @@ interface Wanted {
   readonly position: number
 }
 
-/** A hash that should be there and is not. */
+/** A hash that is not there, or does not hold what it should. */
 export class HashGone extends Error {
   readonly key: string
 
-  constructor(key: string) {
-    super(`the Redis key '${key}' is not there`)
-    this.key = key
+  /** The words of the script that refused. */
+  constructor([held, expected, key]: readonly string[]) {
+    super(
+      held === '0'
+        ? `the Redis key '${key}' is not there`
+        : `the Redis key '${key}' holds ${held} records and should hold ${expected}`,
+    )
+    this.key = key!
   }
 }
 
@@ -77,7 +84,10 @@ export class RedisReader {
           ),
         )
         const order = batch.flatMap(({ items }) => items)
-        const names = hashes.flatMap((list) => list.map(({ values }) => values))
+        const names = batch.flatMap(({ group }, i) => {
+          const list = hashes[i]!
+          return [...(isCounted(list) ? [] : [group.keys.marker]), ...list.map(({ values }) => values)]
+        })
         const answer = await this.#load(names, packWanted(batch, hashes))
         order.forEach(({ position }, i) => {
           const bytes = answer[i]
@@ -149,7 +159,7 @@ export class RedisReader {
       return await action()
     } catch (error) {
       const refusal = scriptRefusal(error)
-      if (refusal?.reason === 'GONE') throw new HashGone(refusal.words.join(' '))
+      if (refusal?.reason === 'GONE') throw new HashGone(refusal.words)
       if (refusal?.reason === 'RESTARTED')
         throw new MillraceError(
           'MILLRACE_REDIS_UNAVAILABLE',
@@ -161,23 +171,31 @@ export class RedisReader {
   }
 }
 
+/** True if it is known of all hashes how many records they must hold. */
+function isCounted(hashes: readonly RedisHash[]): boolean {
+  return hashes.every(({ records }) => records !== undefined)
+}
+
 function packWanted(
   batch: readonly { readonly items: readonly Wanted[] }[],
   hashes: readonly (readonly RedisHash[])[],
 ): Buffer {
   let size = 5
   batch.forEach(({ items }, i) => {
-    size += 20 + hashes[i]!.length
+    size += 20 + 5 * hashes[i]!.length
     for (const { key } of items) size += packedSize(key)
   })
   const pack = new RedisPack(size)
   pack.array(batch.length)
   batch.forEach(({ items }, i) => {
-    pack.array(3)
-    pack.int(hashes[i]!.length)
-    pack.text(hashes[i]!.map(({ needed }) => (needed ? '1' : '0')).join(''))
+    const list = hashes[i]!
+    pack.array(4)
+    pack.int(list.length)
+    pack.array(list.length)
+    for (const { records } of list) pack.int(records ?? AS_THE_MARKER_SAYS)
     pack.array(items.length)
     for (const { key } of items) pack.bytes(key)
+    pack.int(isCounted(list) ? 0 : 1)
   })
   return pack.done()
 }

@@ -18,7 +18,7 @@ import { isRedisUnavailable } from './redis-failure.ts'
 import { RedisFolder } from './redis-folder.ts'
 import { RESTORED_SEGMENT, type RedisGroup } from './redis-group.ts'
 import { EMPTY_GROUP, groupsOfOrigins, type NamedGroup, redisHandle } from './redis-handle.ts'
-import { describeDifferences, differences, inspectGroup } from './redis-inspection.ts'
+import { describeDifferences, differences, inspectGroup, isWhole } from './redis-inspection.ts'
 import { RedisGroupKeys } from './redis-keys.ts'
 import { RedisOwner } from './redis-owner.ts'
 import { HashGone, RecordSizes, RedisReader } from './redis-reader.ts'
@@ -299,9 +299,15 @@ export class RedisStore implements ColdStore {
       ({ keys, parts }) => error.key === keys.base || parts.some(({ id }) => keys.values(id) === error.key),
     )
     if (found === undefined) return this.#owner.forgotten(error.message, error)
-    const { keys, parts } = found
-    const { marker } = await inspectGroup(this.#connection, keys, [])
-    if (marker !== undefined) this.#owner.checkOwner(keys, marker)
+    const { keys } = found
+    const parts = [...found.parts]
+    const inspected = await inspectGroup(this.#connection, keys, parts)
+    if (inspected.marker !== undefined) this.#owner.checkOwner(keys, inspected.marker)
+    const folded = parts.some((part, i) => part !== found.parts[i])
+    if (folded || isWhole(found, error.key, inspected))
+      return new MillraceError('MILLRACE_REDIS_UNAVAILABLE', `${error.message}, and then it did`, {
+        cause: error,
+      })
     const ofCheckpoint = parts.every(
       (part) => keys.values(part.id) !== error.key || part.segment === RESTORED_SEGMENT,
     )

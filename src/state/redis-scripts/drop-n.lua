@@ -13,7 +13,7 @@
 ]]
 local owner = redis.call('HGET', KEYS[1], 'owner')
 if owner ~= ARGV[1] then return redis.error_reply('MILLRACE_OWNER ' .. (owner or 'nobody') .. ' ' .. KEYS[1]) end
-for i = 3, #ARGV do redis.call('HDEL', KEYS[1], 'segment:' .. ARGV[i]) end
+for i = 3, #ARGV do redis.call('HDEL', KEYS[1], 'segment:' .. ARGV[i], 'records:' .. ARGV[i], 'timers:' .. ARGV[i]) end
 local first = 4
 if ARGV[2] == '1' then
   redis.call('HSET', KEYS[1], 'base', '', 'folding', '', 'records', '0', 'timers', '0')

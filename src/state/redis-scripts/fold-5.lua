@@ -14,21 +14,27 @@
   ARGV[5]  about how many records to fold
   ARGV[6]  records that the segment must have    ARGV[7]  timers likewise
   Returns { where the piece ended, records of the base, timers of the base }; '0' = the base holds the segment.
-  Errors: MILLRACE_OWNER <owner> <marker>, MILLRACE_CHAIN <base> <folding> <marker>, MILLRACE_SHORT <number> <key>
+  Errors: MILLRACE_OWNER <owner> <marker>, MILLRACE_CHAIN <base> <folding> <marker>, MILLRACE_SHORT <number> <expected> <key>
 ]]
 local marker = redis.call('HMGET', KEYS[1], 'owner', 'base', 'folding', 'records', 'timers')
 if marker[1] ~= ARGV[1] then
   return redis.error_reply('MILLRACE_OWNER ' .. (marker[1] or 'nobody') .. ' ' .. KEYS[1])
 end
+local function short(key, expected)
+  local held = redis.call('HLEN', key)
+  if held ~= expected then return redis.error_reply('MILLRACE_SHORT ' .. held .. ' ' .. expected .. ' ' .. key) end
+end
+
+-- Each piece counts what it changed, so that this holds before every one, repeated or not. Without it a base that is gone would begin anew.
 local records, timers = tonumber(marker[4]), tonumber(marker[5])
+local lost = short(KEYS[4], records) or short(KEYS[5], timers)
+if lost then return lost end
 if marker[2] == ARGV[2] and marker[3] == '' then return { '0', records, timers } end
 if marker[2] ~= ARGV[3] or (marker[3] ~= '' and marker[3] ~= ARGV[2]) then
   return redis.error_reply("MILLRACE_CHAIN '" .. marker[2] .. "' '" .. marker[3] .. "' " .. KEYS[1])
 end
-for i = 2, 3 do
-  local held = redis.call('HLEN', KEYS[i])
-  if held ~= tonumber(ARGV[i + 4]) then return redis.error_reply('MILLRACE_SHORT ' .. held .. ' ' .. KEYS[i]) end
-end
+lost = short(KEYS[2], tonumber(ARGV[6])) or short(KEYS[3], tonumber(ARGV[7]))
+if lost then return lost end
 
 -- unpack() takes some thousand elements at the most
 local CHUNK = 4000
@@ -82,7 +88,7 @@ end
 
 if page[1] == '0' then
   redis.call('HSET', KEYS[1], 'base', ARGV[2], 'folding', '', 'records', records, 'timers', timers)
-  redis.call('HDEL', KEYS[1], 'segment:' .. ARGV[2])
+  redis.call('HDEL', KEYS[1], 'segment:' .. ARGV[2], 'records:' .. ARGV[2], 'timers:' .. ARGV[2])
   redis.call('UNLINK', KEYS[2], KEYS[3])
 else
   redis.call('HSET', KEYS[1], 'folding', ARGV[2], 'records', records, 'timers', timers)

@@ -1,16 +1,32 @@
 #!lua flags=no-writes
 --[[
-  Values of keys, each from the newest hash that has it.
+  Values of keys, each from the newest hash that has it. A hash that is looked into must hold as many records as were written: one that was
+  removed, or has lost some, has nothing to say about what was in it.
 
-  KEYS     for each group the hashes of its values, newest first, the base last
-  ARGV[1]  MessagePack: for each group { number of its hashes, '1' or '0' for each hash = it must exist, { key, … } }
+  KEYS     for each group its marker, if it is asked for; then the hashes of its values, newest first, the base last
+  ARGV[1]  MessagePack: for each group { number of its hashes, { records of each hash, -1 = as the marker says }, { key, … }, 1 = with marker }
   Returns the values in the order of the keys, nil = in none of the hashes; an empty value = removed.
-  Errors: MILLRACE_GONE <key of the hash>
+  Errors: MILLRACE_GONE <number> <expected> <key of the hash>
 ]]
 local reply, size, before = {}, 0, 0
-local silent = {}
+
+-- What the marker counts of each hash, false = nothing. Of the base it always does.
+local function counted(marker, first, last)
+  local fields = {}
+  for i = first, last do
+    local name = string.match(KEYS[i], '[^:]*$')
+    fields[#fields + 1] = name == 'base' and 'records' or 'records:' .. name
+  end
+  return redis.call('HMGET', marker, unpack(fields))
+end
+
 for _, group in ipairs(cmsgpack.unpack(ARGV[1])) do
-  local hashes, needed, wanted = group[1], group[2], group[3]
+  local hashes, expected, wanted = group[1], group[2], group[3]
+  local counts
+  if group[4] == 1 then
+    before = before + 1
+    counts = counted(KEYS[before], before + 1, before + hashes)
+  end
   local positions = {}
   for i = 1, #wanted do
     positions[i] = size + i
@@ -19,7 +35,14 @@ for _, group in ipairs(cmsgpack.unpack(ARGV[1])) do
   size = size + #wanted
   for h = 1, hashes do
     if #wanted == 0 then break end
-    local found = redis.call('HMGET', KEYS[before + h], unpack(wanted))
+    local key = KEYS[before + h]
+    local must = expected[h]
+    if must < 0 then must = tonumber(counts[h] or (string.sub(key, -5) == ':base' and -1)) end
+    if must then
+      local held = redis.call('HLEN', key)
+      if held ~= must then return redis.error_reply('MILLRACE_GONE ' .. held .. ' ' .. must .. ' ' .. key) end
+    end
+    local found = redis.call('HMGET', key, unpack(wanted))
     local open, places = {}, {}
     for i = 1, #wanted do
       if found[i] then
@@ -29,19 +52,8 @@ for _, group in ipairs(cmsgpack.unpack(ARGV[1])) do
         places[#places + 1] = positions[i]
       end
     end
-    if #open == #wanted and string.sub(needed, h, h) == '1' then silent[#silent + 1] = KEYS[before + h] end
     wanted, positions = open, places
   end
   before = before + hashes
-end
--- A hash that had nothing to say may be gone. All are asked for at once; which one it is matters only if some is.
-local CHUNK = 4000
-for first = 1, #silent, CHUNK do
-  local last = math.min(first + CHUNK - 1, #silent)
-  if redis.call('EXISTS', unpack(silent, first, last)) < last - first + 1 then
-    for i = first, last do
-      if redis.call('EXISTS', silent[i]) == 0 then return redis.error_reply('MILLRACE_GONE ' .. silent[i]) end
-    end
-  end
 end
 return reply

@@ -1,5 +1,6 @@
 /** A connection that fails where a test wants it to: before a command leaves, or after it was done and its answer is lost. */
 import type { Logger } from '../../../src/core/ports.ts'
+import { MillraceError } from '../../../src/errors.ts'
 import { type RedisArgument, RedisConnection } from '../../../src/state/redis-connection.ts'
 import type { RedisScript } from '../../../src/state/redis-scripts.ts'
 import { RedisServerGuard } from '../../../src/state/redis-server.ts'
@@ -8,7 +9,7 @@ import { parseRedisUrl } from '../../../src/state/redis-url.ts'
 import { GROUPS } from './redis-scene.ts'
 
 /** What becomes of a command. */
-export type Fate = 'done' | 'lost before' | 'lost after'
+export type Fate = 'done' | 'lost before' | 'lost after' | 'unanswered'
 
 /** Thrown where the process would have died. */
 export class Crash extends Error {}
@@ -19,7 +20,7 @@ export async function faultyConnection(
   logger: Logger,
   fateOf: (script: RedisScript) => Fate,
 ): Promise<RedisConnection> {
-  const real = await RedisConnection.open({ target: parseRedisUrl(url), timeoutMs: 5_000, logger })
+  const real = await RedisConnection.open({ target: parseRedisUrl(url), timeoutMs: 1_000, logger })
   const faulty =
     (
       run: (script: RedisScript, keys: readonly string[], args: readonly RedisArgument[]) => Promise<unknown>,
@@ -29,6 +30,9 @@ export async function faultyConnection(
       if (fate === 'lost before') throw new Crash(`before ${script}`)
       const answer = await run(script, keys, args)
       if (fate === 'lost after') throw new Crash(`after ${script}`)
+      // Done, and the caller cannot know it: it asks again.
+      if (fate === 'unanswered')
+        throw new MillraceError('MILLRACE_REDIS_UNAVAILABLE', `no answer to ${script}`)
       return answer
     }
   const { name, timeoutMs, cluster } = real

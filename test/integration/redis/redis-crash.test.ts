@@ -99,6 +99,54 @@ describe('an attempt that dies while it folds', () => {
   )
 })
 
+describe('a fold whose answers are lost', () => {
+  test('is repeated by the same attempt, piece by piece or whole, and counts nothing twice', async () => {
+    const names = Array.from({ length: 3_000 }, (_, i) => `key-${i}`)
+    const long = 'x'.repeat(80)
+    let pieces = 0
+    let lose: (piece: number) => Fate = () => 'done'
+    const connection = await faultyConnection(server.url, scene.log, (script) =>
+      script === 'fold' ? lose(++pieces) : 'done',
+    )
+    try {
+      const store = await storeOver(connection, scene.log, 1)
+      await store.write(
+        1,
+        names.slice(0, 2_000).map((name) => record(name, `1${long}`, 't')),
+      )
+      await store.seal(1, 1)
+      // Every other answer is lost, and asked for again at once.
+      lose = (piece) => (piece % 2 === 1 ? 'unanswered' : 'done')
+      await store.fold(1)
+      expect(pieces).toBeGreaterThanOrEqual(16)
+      const changes = names.slice(1_000).map((name, i) => record(name, i % 3 === 0 ? null : `2${long}`))
+      await store.write(2, changes)
+      const handle = await store.seal(2, 2)
+      // One answer more each time, until the last one of all comes.
+      let died = 0
+      for (let piece = 1; ; piece++) {
+        pieces = 0
+        lose = (each) => (each === piece ? 'lost after' : 'done')
+        const error = await store.fold(2).catch((caught: unknown) => caught)
+        if (error === undefined) break
+        expect(error).toBeInstanceOf(Crash)
+        died++
+      }
+      expect(died).toBeGreaterThanOrEqual(4)
+      const expected = Object.fromEntries(
+        names.flatMap((name, i) =>
+          i < 1_000 ? [[name, [`1${long}`, 't']]] : (i - 1_000) % 3 === 0 ? [] : [[name, [`2${long}`, null]]],
+        ),
+      )
+      expect(await everything(store, 2)).toEqual(expected)
+      const state = await scene.state(server.url, { persistence: 'any' })
+      expect(await everything(await storeOf(state, 2, [handle]), 0)).toEqual(expected)
+    } finally {
+      await connection.close()
+    }
+  }, 60_000)
+})
+
 /** One step of an attempt. */
 type Step =
   | { readonly kind: 'write'; readonly rows: readonly (readonly [number, string | null, string | null])[] }

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { type Fate, faultyConnection, storeOver } from './faulty-connection.ts'
 import { type RedisProcess, SAFE, until } from './redis-process.ts'
 import { everything, RedisScene, record, storeOf, values } from './redis-scene.ts'
 
@@ -103,6 +104,121 @@ describe('what is missing in Redis is lost state, not empty state', () => {
         message: expect.stringContaining(key),
       })
       expect(await server.ask('EXISTS', key)).toBe(1)
+    },
+    TIMEOUT,
+  )
+})
+
+describe('what goes missing while an attempt runs is lost, and never read as if it had not been written', () => {
+  const names = Array.from({ length: 40 }, (_, i) => `k${i}`)
+  const others = Array.from({ length: 200 }, (_, i) => `other-${i}`)
+  const lost = { code: expect.stringMatching(/^MILLRACE_(STATE_LOST|REDIS_WRITES_LOST)$/) }
+  const rows = (some: readonly string[], value: string) => some.map((name) => record(name, value, 't'))
+
+  /** A base with all names, a sealed segment with the second half of them, an open one with the last quarter. */
+  async function running() {
+    const server = await scene.server({ appendonly: 'no' })
+    const store = await storeOf(await scene.state(server.url, { persistence: 'any' }), 1)
+    await store.write(1, rows(names, 'base'))
+    await store.seal(1, 1)
+    await store.fold(1)
+    await store.write(2, rows(names.slice(20), 'sealed'))
+    await store.seal(2, 2)
+    await store.write(3, rows(names.slice(30), 'open'))
+    /** Removes a hash of each key group, or one record of each. */
+    const damage = async (part: string, whole: boolean) => {
+      for (const key of (await server.keys()).filter((name) => name.endsWith(`}:${part}`)))
+        if (whole) await server.ask('DEL', key)
+        else await server.ask('HDEL', key, ((await server.ask('HKEYS', key)) as string[])[0]!)
+    }
+    return { server, store, damage }
+  }
+
+  const expected = names.map((_, i) => (i < 20 ? 'base' : i < 30 ? 'sealed' : 'open'))
+
+  test.each([
+    ['base', true, 'MILLRACE_STATE_LOST'],
+    ['base', false, 'MILLRACE_STATE_LOST'],
+    ['1.2.0', true, 'MILLRACE_REDIS_WRITES_LOST'],
+    ['1.2.0', false, 'MILLRACE_REDIS_WRITES_LOST'],
+    ['1.3.0', true, 'MILLRACE_REDIS_WRITES_LOST'],
+    ['1.3.0', false, 'MILLRACE_REDIS_WRITES_LOST'],
+  ])(
+    'read from %s (all of it: %s)',
+    async (part, whole, code) => {
+      const { store, damage } = await running()
+      expect(await values(store, names)).toEqual(expected)
+      await damage(part, whole)
+      const answers = names.map((name) =>
+        values(store, [name]).catch((error: unknown) => {
+          expect(error).toMatchObject({ code })
+          return [undefined]
+        }),
+      )
+      const found = (await Promise.all(answers)).flat()
+      for (const [i, value] of found.entries()) expect([undefined, expected[i]]).toContain(value)
+      expect(found).toContain(undefined)
+      await expect(values(store, names)).rejects.toMatchObject({ code })
+    },
+    TIMEOUT,
+  )
+
+  test.each([
+    ['base', true],
+    ['base', false],
+    ['base-timers', true],
+    ['base-timers', false],
+    ['1.2.0', false],
+    ['1.2.0-timers', false],
+  ])(
+    'folded from or into %s (all of it: %s), which is not made anew',
+    async (part, whole) => {
+      const { server, store, damage } = await running()
+      await damage(part, whole)
+      const before = await server.keys()
+      await expect(store.fold(2)).rejects.toMatchObject({ code: 'MILLRACE_STATE_LOST' })
+      expect(await server.keys()).toEqual(before)
+      await expect(store.fold(2)).rejects.toMatchObject({ code: 'MILLRACE_STATE_LOST' })
+    },
+    TIMEOUT,
+  )
+
+  test.each([
+    ['1.3.0', true],
+    ['1.3.0', false],
+    ['1.3.0-timers', true],
+    ['1.3.0-timers', false],
+  ])(
+    'written to %s (all of it: %s), though more comes than there was',
+    async (part, whole) => {
+      const { server, store, damage } = await running()
+      await damage(part, whole)
+      const before = await server.keys()
+      await expect(store.write(3, rows(others, 'more'))).rejects.toMatchObject(lost)
+      expect(await server.keys()).toEqual(before)
+      await expect(store.seal(3, 3)).rejects.toMatchObject(lost)
+    },
+    TIMEOUT,
+  )
+
+  test(
+    'and a write whose answer is lost does not hide it from the seal',
+    async () => {
+      const server = await scene.server({ appendonly: 'no' })
+      let fate: Fate = 'done'
+      const connection = await faultyConnection(server.url, scene.log, (script) =>
+        script === 'write' ? fate : 'done',
+      )
+      const store = await storeOver(connection, scene.log, 1)
+      const same = Array.from({ length: 9 }, (_, i) => ({ ...record(`n${i}`, '1'), keyGroup: 1 }))
+      await store.write(1, same.slice(0, 3))
+      fate = 'unanswered'
+      await expect(store.write(1, same)).rejects.toMatchObject({ code: 'MILLRACE_REDIS_UNAVAILABLE' })
+      const key = (await server.keys()).find((name) => name.endsWith('/1}:1.1.0'))!
+      expect(await server.ask('HLEN', key)).toBe(9)
+      await server.ask('HDEL', key, 'n1')
+      await expect(store.seal(1, 1)).rejects.toMatchObject({ code: 'MILLRACE_REDIS_WRITES_LOST' })
+      await connection.close()
     },
     TIMEOUT,
   )

@@ -60,10 +60,10 @@ test('what is packed is MessagePack, in the size that was announced', () => {
   )
 })
 
-test('a text and a byte string with a zero behind it are byte strings', () => {
+test('a zero may follow a byte string, and numbers may be negative', () => {
   const pack = new RedisPack(100)
   pack.array(2)
-  pack.text('101')
+  pack.int(-1)
   pack.bytes(Buffer.from([7]), true)
-  expect(unpack(pack.done())).toEqual([Buffer.from('101'), Buffer.from([7, 0])])
+  expect(unpack(pack.done())).toEqual([-1, Buffer.from([7, 0])])
 })
