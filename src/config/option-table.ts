@@ -87,17 +87,17 @@ export const OPTIONS = {
   },
   'state.backend.redis.persistence': {
     type: 'enum',
-    values: ['aof', 'replicas', 'any'],
+    values: ['aof', 'replicas', 'aof-and-replicas', 'any'],
     default: 'aof',
     appliesWhen: { key: 'state.backend', is: 'redis' },
-    doc: 'How safe state in Redis is when a checkpoint counts as stored: `aof` in the append-only file on disk, `replicas` in the memory of so many replicas, `any` whatever the server does, which may lose completed checkpoints in a crash.',
+    doc: 'How safe state in Redis is when a checkpoint counts as stored: `aof` in the append-only file on disk, `replicas` in the memory of so many replicas, `aof-and-replicas` both, `any` whatever the server does, which may lose completed checkpoints in a crash.',
   },
   'state.backend.redis.replicas': {
     type: 'int',
     default: '1',
     min: 1,
     max: 100,
-    appliesWhen: { key: 'state.backend.redis.persistence', is: 'replicas' },
+    appliesWhen: { key: 'state.backend.redis.persistence', is: ['replicas', 'aof-and-replicas'] },
     doc: 'Replicas that must have the state of a checkpoint.',
   },
   'state.backend.redis.timeout': {

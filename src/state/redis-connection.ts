@@ -52,6 +52,8 @@ export class RedisConnection {
   readonly timeoutMs: number
   /** Keys of one command must lie in one slot. */
   readonly cluster: boolean
+  /** Sentinel or the cluster may put a replica in the place of a server. */
+  readonly handsOver: boolean
   readonly #data: Client
   readonly #seals: Client
   readonly #logger: Logger
@@ -62,6 +64,7 @@ export class RedisConnection {
     this.name = options.target.name
     this.timeoutMs = options.timeoutMs
     this.cluster = options.target.kind === 'cluster'
+    this.handsOver = options.target.kind !== 'single'
     this.#data = data
     this.#seals = seals
     this.#logger = options.logger
@@ -193,6 +196,15 @@ export class RedisConnection {
     client.on('ready', changed)
     client.on('-node', changed)
     client.on('+node', changed)
+    if ('nodes' in client) {
+      let primaries = primariesOf(client)
+      // A replica that is known already takes over without a word.
+      client.on('refresh', () => {
+        const now = primariesOf(client)
+        if (now !== primaries) changed()
+        primaries = now
+      })
+    }
     client.on('error', (error: unknown) => {
       if (down || this.#closed) return
       down = true
@@ -200,6 +212,14 @@ export class RedisConnection {
       this.#logger.warn(`${failure.message}; trying again`)
     })
   }
+}
+
+function primariesOf(cluster: Cluster): string {
+  return cluster
+    .nodes('master')
+    .map(({ options: { host, port } }) => `${host}:${port}`)
+    .toSorted()
+    .join()
 }
 
 const methodOf = (script: RedisScript): string => `millrace_${script}`

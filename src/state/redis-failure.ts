@@ -48,6 +48,15 @@ export function isRedisUnavailable(error: unknown): boolean {
   return isMillraceError(error) && error.code === 'MILLRACE_REDIS_UNAVAILABLE'
 }
 
+/** Another server may answer than before, or the same one after a restart. Comparing and asking again may mend it. */
+export function handedOver(server: string, when: string, cause?: unknown): MillraceError {
+  return new MillraceError(
+    'MILLRACE_REDIS_UNAVAILABLE',
+    `Redis at ${server} restarted or handed over ${when}`,
+    cause === undefined ? {} : { cause },
+  )
+}
+
 function codeOf(text: string): ErrorCode {
   const first = /^[A-Z]+/.exec(text)?.[0] ?? ''
   if (first === 'OOM' || /used memory > 'maxmemory'/.test(text)) return 'MILLRACE_REDIS_FULL'

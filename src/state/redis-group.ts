@@ -63,10 +63,10 @@ export interface RedisBase {
 export interface RedisHash {
   readonly values: string
   readonly timers: string
-  /** Timers that it has; undefined = not known. */
-  readonly timerCount: number | undefined
   /** Records that it must hold; undefined = it is being changed, and its marker counts them. */
   readonly records: number | undefined
+  /** Timers likewise. */
+  readonly timerCount: number | undefined
 }
 
 /** A part with more keys than this is read whatever is looked for: what is known of keys must not take the room of state. */
@@ -127,12 +127,13 @@ export class RedisGroup {
           (wanted === undefined || part.keys.mayHave(wanted)),
       )
       .map((part) => {
-        const settled = part.sent === part.writes
+        // One that is being folded may be gone.
+        const known = part.sent === part.writes && part.id !== folding
         return {
           values: keys.values(part.id),
           timers: keys.timers(part.id),
-          timerCount: settled ? part.timers : undefined,
-          records: settled && part.id !== folding ? part.records : undefined,
+          records: known ? part.records : undefined,
+          timerCount: known ? part.timers : undefined,
         }
       })
       .reverse()
@@ -140,8 +141,8 @@ export class RedisGroup {
       hashes.push({
         values: keys.base,
         timers: keys.baseTimers,
-        timerCount: folding === '' ? base.timers : undefined,
         records: folding === '' ? base.records : undefined,
+        timerCount: folding === '' ? base.timers : undefined,
       })
     return hashes
   }

@@ -154,18 +154,21 @@ export function differences(group: RedisGroup, found: RedisInspection): RedisDif
   return wrong
 }
 
-/** True if a hash of values, the base's or a part's, holds as many records as marker and attempt say: whoever asked was overtaken. */
+/** True if a hash of the base or of a part holds as much as marker and attempt say: whoever found it different was overtaken. */
 export function isWhole(group: RedisGroup, key: string, found: RedisInspection): boolean {
   const { marker } = found
   if (marker === undefined) return false
   const { keys, base, folding } = group
-  if (key === keys.base)
-    return found.baseRecords === marker.records && (folding !== '' || marker.records === base.records)
+  const kind = key.endsWith('-timers') ? 'timers' : 'records'
+  if (key === keys.base || key === keys.baseTimers) {
+    const held = kind === 'records' ? found.baseRecords : found.baseTimers
+    return held === marker[kind] && (folding !== '' || held === base[kind])
+  }
   return group.parts.every((part, i) => {
-    if (keys.values(part.id) !== key) return true
-    const held = found.parts[i]?.[0]
-    if (held !== (marker.segments.get(part.id)?.records ?? held)) return false
-    return part.sent !== part.writes || part.id === folding || held === part.records
+    if (keys.values(part.id) !== key && keys.timers(part.id) !== key) return true
+    const held = found.parts[i]?.[kind === 'records' ? 0 : 1]
+    if (held !== (marker.segments.get(part.id)?.[kind] ?? held)) return false
+    return part.sent !== part.writes || part.id === folding || held === part[kind]
   })
 }
 

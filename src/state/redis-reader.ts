@@ -3,17 +3,17 @@
  * segment goes only after all of it is in the base, and the base is read last.
  */
 import { murmur3 } from '../core/murmur3.ts'
-import { MillraceError } from '../errors.ts'
 import type { ColdRecord, ColdTimers } from './cold-store.ts'
 import { batches, batchLimits, byGroup, COMMAND_BYTES, COMMAND_ITEMS, inWindow } from './redis-batches.ts'
 import type { RedisConnection } from './redis-connection.ts'
-import { scriptRefusal } from './redis-failure.ts'
+import { handedOver, scriptRefusal } from './redis-failure.ts'
 import type { RedisGroup, RedisHash } from './redis-group.ts'
 import { packedSize, RedisPack } from './redis-pack.ts'
 import { repeating } from './redis-repeat.ts'
 import { decodeValue } from './redis-value.ts'
 
 const SCAN_ITEMS = 256
+const WHILE_SCANNING = 'while its state was being read through'
 /** In place of a number of records. */
 const AS_THE_MARKER_SAYS = -1
 const LEAST_ITEMS = 8
@@ -100,11 +100,19 @@ export class RedisReader {
     return answers
   }
 
-  /** All records of a group as it is in these hashes, newest hash first; tombstones left out. */
-  async *records(group: RedisGroup, hashes: readonly RedisHash[]): AsyncGenerator<ColdRecord[]> {
+  /**
+   * All records of a group as it is in these hashes, newest hash first; tombstones left out. `generation` is that of the connection for which
+   * the group was compared last: another server may lag, and what it lacks would be missing without a word.
+   * @throws HashGone; MILLRACE_REDIS_UNAVAILABLE if another server may have answered
+   */
+  async *records(
+    group: RedisGroup,
+    hashes: readonly RedisHash[],
+    generation: number,
+  ): AsyncGenerator<ColdRecord[]> {
     const { keyGroup } = group.keys
     for (const [i, hash] of hashes.entries())
-      for await (const page of this.#pages(hash, hashes.slice(0, i), 'records')) {
+      for await (const page of this.#pages(group, hash, hashes.slice(0, i), 'records', generation)) {
         const records: ColdRecord[] = []
         for (let at = 0; at < page.length; at += 3) {
           const [key, stored, timers] = [page[at]!, page[at + 1]!, page[at + 2] ?? undefined]
@@ -116,13 +124,13 @@ export class RedisReader {
       }
   }
 
-  /** Timers of all keys of a group that have some. */
-  async *timers(group: RedisGroup): AsyncGenerator<ColdTimers[]> {
+  /** Timers of all keys of a group that have some. @throws as `records` */
+  async *timers(group: RedisGroup, generation: number): AsyncGenerator<ColdTimers[]> {
     const { keyGroup } = group.keys
     const hashes = group.hashes()
     for (const [i, hash] of hashes.entries()) {
       if (hash.timerCount === 0) continue
-      for await (const page of this.#pages(hash, hashes.slice(0, i), 'timers')) {
+      for await (const page of this.#pages(group, hash, hashes.slice(0, i), 'timers', generation)) {
         const found: ColdTimers[] = []
         for (let at = 0; at < page.length; at += 2)
           found.push({ keyGroup, key: page[at]!, timers: page[at + 1]! })
@@ -132,19 +140,25 @@ export class RedisReader {
   }
 
   async *#pages(
+    group: RedisGroup,
     hash: RedisHash,
     newer: readonly RedisHash[],
     mode: 'records' | 'timers',
+    generation: number,
   ): AsyncGenerator<(Buffer | null)[] & { [n: number]: Buffer }> {
-    const keys = [hash.values, hash.timers, ...newer.map(({ values }) => values)]
+    const { values, timers } = hash
+    const keys = [group.keys.marker, values, timers, ...newer.map((each) => each.values)]
+    const counts = [hash.records, hash.timerCount, ...newer.map(({ records }) => records)]
+    const expected = counts.map((count) => count ?? AS_THE_MARKER_SAYS)
     let position: string | Buffer = '0'
     do {
       const from: string | Buffer = position
       const [next, ...page] = (await this.#guarded(() =>
         repeating(this.#connection, () =>
-          this.#connection.run('scan', keys, [from, this.sizes.limit(SCAN_ITEMS), mode]),
+          this.#connection.run('scan', keys, [from, this.sizes.limit(SCAN_ITEMS), mode, ...expected]),
         ),
       )) as Buffer[]
+      if (this.#connection.generation !== generation) throw handedOver(this.#connection.name, WHILE_SCANNING)
       position = next!
       yield page
     } while (String(position) !== '0')
@@ -160,12 +174,7 @@ export class RedisReader {
     } catch (error) {
       const refusal = scriptRefusal(error)
       if (refusal?.reason === 'GONE') throw new HashGone(refusal.words)
-      if (refusal?.reason === 'RESTARTED')
-        throw new MillraceError(
-          'MILLRACE_REDIS_UNAVAILABLE',
-          `Redis at ${this.#connection.name} restarted or handed over while its state was being read through`,
-          { cause: error },
-        )
+      if (refusal?.reason === 'RESTARTED') throw handedOver(this.#connection.name, WHILE_SCANNING, error)
       throw error
     }
   }

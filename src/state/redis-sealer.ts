@@ -1,6 +1,7 @@
 /** Closes segments: late writes are refused from here on, the counts are compared, and what was written is made durable. */
 import { COMMAND_ITEMS } from './redis-batches.ts'
 import type { RedisConnection } from './redis-connection.ts'
+import { handedOver } from './redis-failure.ts'
 import type { RedisGroup, RedisPart } from './redis-group.ts'
 import type { RedisOwner } from './redis-owner.ts'
 import type { RedisServerGuard } from './redis-server.ts'
@@ -26,10 +27,11 @@ export class RedisSealer {
   }
 
   /**
-   * Repeatable. Resolves when all parts up to `segment` are durable; those of earlier seals that failed, too.
-   * @throws MILLRACE_REDIS_WRITES_LOST if the server does not hold what it acknowledged; MILLRACE_REDIS_NOT_DURABLE, MILLRACE_ATTEMPT_LOST
+   * Repeatable. `generation` is that of the connection for which the groups were compared last. Resolves when all parts up to `segment` are durable; those of earlier seals that failed, too.
+   * @throws MILLRACE_REDIS_WRITES_LOST if the server does not hold what it acknowledged; MILLRACE_REDIS_NOT_DURABLE, MILLRACE_ATTEMPT_LOST;
+   * MILLRACE_REDIS_UNAVAILABLE if another server may have taken over meanwhile
    */
-  async seal(groups: Iterable<RedisGroup>, segment: number): Promise<void> {
+  async seal(groups: Iterable<RedisGroup>, segment: number, generation: number): Promise<void> {
     const closing = [...groups].flatMap((group) =>
       group.parts
         .filter((part) => !part.durable && part.segment <= segment)
@@ -42,6 +44,9 @@ export class RedisSealer {
     )
     await Promise.all(commands.map((command) => this.#close(command, segment)))
     await this.#guard.persist()
+    // What was closed may be on another server than the one that was waited for.
+    if (this.#connection.generation !== generation)
+      throw handedOver(this.#connection.name, 'while it made a checkpoint durable')
     for (const { group, part } of closing) {
       part.durable = true
       // Nothing of it arrived, and nothing will: to a fold it would be a step that no checkpoint names.

@@ -11,13 +11,15 @@ export type RedisPersistence =
   | 'aof'
   /** In the memory of so many replicas. */
   | 'replicas'
+  /** Both. */
+  | 'aof-and-replicas'
   /** Whatever the server does. */
   | 'any'
 
 /** What is asked of the server. */
 export interface RedisDurability {
   readonly persistence: RedisPersistence
-  /** Replicas to wait for, with `replicas`. */
+  /** Replicas to wait for, with `replicas` and `aof-and-replicas`. */
   readonly replicas: number
 }
 
@@ -47,14 +49,20 @@ export class RedisServerGuard {
   async check(): Promise<readonly string[]> {
     const generation = this.#connection.generation
     const found = await this.#connection.onPrimaries((node) => this.#checkNode(node))
-    this.#waitsForDisk = this.#durability.persistence === 'aof' && found.some(({ waits }) => waits)
+    this.#waitsForDisk = this.#onDisk && found.some(({ waits }) => waits)
     this.#checked = generation
-    return [...new Set(found.flatMap(({ notes }) => notes))]
+    const notes = found.flatMap((node) => node.notes)
+    if (this.#durability.persistence === 'aof' && this.#connection.handsOver)
+      notes.push(
+        `Redis at ${this.#connection.name} may lose completed checkpoints in a failover (${PERSISTENCE_KEY} aof): a checkpoint waits for the disk of the primary, and a replica that lags may take over; with ${PERSISTENCE_KEY} aof-and-replicas it waits for state.backend.redis.replicas replicas, too`,
+      )
+    return [...new Set(notes)]
   }
 
   /**
    * Resolves when everything that was acknowledged before, on whichever connection, is as durable as asked. The seal before it went through
-   * the same connection and came after all writes, so what the server waits for includes them.
+   * the same connection and came after all writes, so what the server waits for includes them. A server that took over since has nothing to
+   * wait for and answers at once: the caller must see to it that `connection.generation` is the one before the seal.
    * @throws MILLRACE_REDIS_NOT_DURABLE
    */
   async persist(): Promise<void> {
@@ -66,12 +74,16 @@ export class RedisServerGuard {
         const [local] = (await node.call('WAITAOF', 1, 0, wait)) as number[]
         if (local !== 1) throw notDurable(`${node.name} did not sync its append-only file in ${wait} ms`)
       })
-    if (persistence === 'replicas')
+    if (persistence === 'replicas' || persistence === 'aof-and-replicas')
       await this.#connection.onPrimaries(async (node) => {
         const reached = (await node.call('WAIT', replicas, wait)) as number
         if (reached < replicas)
           throw notDurable(`${reached} of ${replicas} replicas of ${node.name} had the writes in ${wait} ms`)
       })
+  }
+
+  get #onDisk(): boolean {
+    return this.#durability.persistence === 'aof' || this.#durability.persistence === 'aof-and-replicas'
   }
 
   async #checkNode(node: RedisNode): Promise<{ readonly notes: string[]; readonly waits: boolean }> {
@@ -93,7 +105,7 @@ export class RedisServerGuard {
     const aof = info.get('aof_enabled') === '1'
     const fsync = settings?.get('appendfsync')
     const hasWait = !isOlder(version, [7, 2])
-    if (this.#durability.persistence === 'aof') {
+    if (this.#onDisk) {
       if (!aof)
         throw refused(
           `${node.name} keeps no append-only file, so a restart loses state; set appendonly yes, or allow weaker persistence with ${PERSISTENCE_KEY}`,

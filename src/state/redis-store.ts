@@ -16,7 +16,7 @@ import { inWindow } from './redis-batches.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { isRedisUnavailable } from './redis-failure.ts'
 import { RedisFolder } from './redis-folder.ts'
-import { RESTORED_SEGMENT, type RedisGroup } from './redis-group.ts'
+import { RESTORED_SEGMENT, type RedisGroup, type RedisPart } from './redis-group.ts'
 import { EMPTY_GROUP, groupsOfOrigins, type NamedGroup, redisHandle } from './redis-handle.ts'
 import { describeDifferences, differences, inspectGroup, isWhole } from './redis-inspection.ts'
 import { RedisGroupKeys } from './redis-keys.ts'
@@ -159,7 +159,7 @@ export class RedisStore implements ColdStore {
     this.#sealed = Math.max(this.#sealed, segment)
     await repeating(this.#connection, async () => {
       await this.#upToDate()
-      await this.#sealer.seal(this.#groups.values(), segment)
+      await this.#sealer.seal(this.#groups.values(), segment, this.#verified)
     })
     for (const number of this.#partNumbers.keys()) if (number <= segment) this.#partNumbers.delete(number)
     return redisHandle(this.#owner.space, this.#groups.values(), segment)
@@ -172,25 +172,13 @@ export class RedisStore implements ColdStore {
     return folded
   }
 
-  async *timers(): AsyncIterable<readonly ColdTimers[]> {
-    await this.#upToDate()
-    const end = await this.#beginScan()
-    try {
-      for (const group of this.#groups.values()) yield* this.#reader.timers(group)
-    } finally {
-      end()
-    }
+  timers(): AsyncIterable<readonly ColdTimers[]> {
+    return this.#scan((generation) => this.#timers(generation))
   }
 
-  async *scan(keyGroup: number, segment: number): AsyncIterable<readonly ColdRecord[]> {
-    await this.#upToDate()
+  scan(keyGroup: number, segment: number): AsyncIterable<readonly ColdRecord[]> {
     const group = this.#group(keyGroup)
-    const end = await this.#beginScan()
-    try {
-      yield* this.#reader.records(group, group.hashes(segment))
-    } finally {
-      end()
-    }
+    return this.#scan((generation) => this.#reader.records(group, group.hashes(segment), generation))
   }
 
   get bytes(): number {
@@ -248,6 +236,23 @@ export class RedisStore implements ColdStore {
     }
   }
 
+  async *#timers(generation: number): AsyncIterable<readonly ColdTimers[]> {
+    for (const group of this.#groups.values()) yield* this.#reader.timers(group, generation)
+  }
+
+  /** Reads hashes through; `pages` gets the generation of the connection that the groups were compared for. */
+  async *#scan<T>(pages: (generation: number) => AsyncIterable<T>): AsyncIterable<T> {
+    const end = await this.#beginScan()
+    try {
+      await this.#upToDate()
+      yield* pages(this.#verified)
+    } catch (error) {
+      throw error instanceof HashGone ? await this.#goneError(error) : error
+    } finally {
+      end()
+    }
+  }
+
   /** A scan goes from hash to hash, so that none may become part of another meanwhile: folds wait for it, and it waits for the one that runs. */
   async #beginScan(): Promise<() => void> {
     this.#scans++
@@ -260,9 +265,14 @@ export class RedisStore implements ColdStore {
 
   /** What another run left goes into a segment of its own, before all others. Reading it again and again changes nothing there. */
   async #copy(from: RedisOwner, keys: RedisGroupKeys, named: NamedGroup): Promise<void> {
+    const { generation } = this.#connection
     const { group } = await from.verified(keys, named)
-    for await (const records of this.#reader.records(group, group.hashes()))
-      await this.#write(RESTORED_SEGMENT, records)
+    try {
+      for await (const records of this.#reader.records(group, group.hashes(), generation))
+        await this.#write(RESTORED_SEGMENT, records)
+    } catch (error) {
+      throw error instanceof HashGone ? from.lost(keys.keyGroup, error.message, [error.key]) : error
+    }
   }
 
   /** After a connection was made anew: does the server that answers now hold all that was acknowledged? @throws MILLRACE_REDIS_WRITES_LOST */
@@ -295,8 +305,11 @@ export class RedisStore implements ColdStore {
 
   /** Why a hash that was written is not there: somebody else owns the group and removed it, or it was lost. */
   async #goneError(error: HashGone): Promise<unknown> {
+    const isOf = (keys: RedisGroupKeys, { id }: RedisPart) =>
+      error.key === keys.values(id) || error.key === keys.timers(id)
     const found = [...this.#groups.values()].find(
-      ({ keys, parts }) => error.key === keys.base || parts.some(({ id }) => keys.values(id) === error.key),
+      ({ keys, parts }) =>
+        error.key === keys.base || error.key === keys.baseTimers || parts.some((part) => isOf(keys, part)),
     )
     if (found === undefined) return this.#owner.forgotten(error.message, error)
     const { keys } = found
@@ -308,9 +321,7 @@ export class RedisStore implements ColdStore {
       return new MillraceError('MILLRACE_REDIS_UNAVAILABLE', `${error.message}, and then it did`, {
         cause: error,
       })
-    const ofCheckpoint = parts.every(
-      (part) => keys.values(part.id) !== error.key || part.segment === RESTORED_SEGMENT,
-    )
+    const ofCheckpoint = parts.every((part) => !isOf(keys, part) || part.segment === RESTORED_SEGMENT)
     return ofCheckpoint
       ? this.#owner.lost(keys.keyGroup, error.message, [error.key])
       : this.#owner.forgotten(error.message, error)

@@ -9,7 +9,7 @@ import { parseRedisUrl } from '../../../src/state/redis-url.ts'
 import { GROUPS } from './redis-scene.ts'
 
 /** What becomes of a command. */
-export type Fate = 'done' | 'lost before' | 'lost after' | 'unanswered'
+export type Fate = 'done' | 'lost before' | 'lost after' | 'unanswered' | 'handed over'
 
 /** Thrown where the process would have died. */
 export class Crash extends Error {}
@@ -18,21 +18,24 @@ export class Crash extends Error {}
 export async function faultyConnection(
   url: string,
   logger: Logger,
-  fateOf: (script: RedisScript) => Fate,
+  fateOf: (script: RedisScript) => Fate | Promise<Fate>,
 ): Promise<RedisConnection> {
   const real = await RedisConnection.open({ target: parseRedisUrl(url), timeoutMs: 1_000, logger })
+  let handedOver = 0
   const faulty =
     (
       run: (script: RedisScript, keys: readonly string[], args: readonly RedisArgument[]) => Promise<unknown>,
     ) =>
     async (script: RedisScript, keys: readonly string[], args: readonly RedisArgument[]) => {
-      const fate = fateOf(script)
+      const fate = await fateOf(script)
       if (fate === 'lost before') throw new Crash(`before ${script}`)
       const answer = await run(script, keys, args)
       if (fate === 'lost after') throw new Crash(`after ${script}`)
       // Done, and the caller cannot know it: it asks again.
       if (fate === 'unanswered')
         throw new MillraceError('MILLRACE_REDIS_UNAVAILABLE', `no answer to ${script}`)
+      // From here on another server may answer.
+      if (fate === 'handed over') handedOver++
       return answer
     }
   const { name, timeoutMs, cluster } = real
@@ -41,7 +44,7 @@ export async function faultyConnection(
     timeoutMs,
     cluster,
     get generation() {
-      return real.generation
+      return real.generation + handedOver
     },
     run: faulty((...call) => real.run(...call)),
     runSeal: faulty((...call) => real.runSeal(...call)),

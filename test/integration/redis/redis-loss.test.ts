@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import type { RedisScript } from '../../../src/state/redis-scripts.ts'
 import { type Fate, faultyConnection, storeOver } from './faulty-connection.ts'
 import { type RedisProcess, SAFE, until } from './redis-process.ts'
 import { everything, RedisScene, record, storeOf, values } from './redis-scene.ts'
@@ -201,6 +202,24 @@ describe('what goes missing while an attempt runs is lost, and never read as if 
     TIMEOUT,
   )
 
+  test.each([
+    ['base', true, 'MILLRACE_STATE_LOST'],
+    ['base', false, 'MILLRACE_STATE_LOST'],
+    ['base-timers', true, 'MILLRACE_STATE_LOST'],
+    ['1.2.0', true, 'MILLRACE_REDIS_WRITES_LOST'],
+    ['1.2.0', false, 'MILLRACE_REDIS_WRITES_LOST'],
+    ['1.3.0-timers', true, 'MILLRACE_REDIS_WRITES_LOST'],
+  ])(
+    'read through in %s (all of it: %s)',
+    async (part, whole, code) => {
+      const { store, damage } = await running()
+      expect(Object.keys(await everything(store, 3))).toHaveLength(40)
+      await damage(part, whole)
+      await expect(everything(store, 3)).rejects.toMatchObject({ code })
+    },
+    TIMEOUT,
+  )
+
   test(
     'and a write whose answer is lost does not hide it from the seal',
     async () => {
@@ -218,6 +237,60 @@ describe('what goes missing while an attempt runs is lost, and never read as if 
       expect(await server.ask('HLEN', key)).toBe(9)
       await server.ask('HDEL', key, 'n1')
       await expect(store.seal(1, 1)).rejects.toMatchObject({ code: 'MILLRACE_REDIS_WRITES_LOST' })
+      await connection.close()
+    },
+    TIMEOUT,
+  )
+})
+
+describe('another server that answers in the middle', () => {
+  const names = Array.from({ length: 40 }, (_, i) => `k${i}`)
+  const rows = (value: string) => names.map((name) => record(name, value, 't'))
+
+  /** A store with two checkpoints' worth; the first answer to `script` is followed by a hand-over to a server that lacks `lacks`. */
+  async function handingOver(script: RedisScript, lacks?: string) {
+    const server = await scene.server({ appendonly: 'no' })
+    const scripts: RedisScript[] = []
+    let armed = false
+    const connection = await faultyConnection(server.url, scene.log, async (each): Promise<Fate> => {
+      scripts.push(each)
+      if (each === script && armed) {
+        armed = false
+        return 'handed over'
+      }
+      if (each === 'inspect' && lacks !== undefined)
+        for (const key of await server.keys(`*}:${lacks}`)) await server.ask('DEL', key)
+      return 'done'
+    })
+    const store = await storeOver(connection, scene.log, 1)
+    await store.write(1, rows('1'))
+    await store.seal(1, 1)
+    await store.write(2, rows('2'))
+    scripts.length = 0
+    armed = true
+    return { connection, store, scripts }
+  }
+
+  test(
+    'does not make a seal durable by having nothing to wait for: what was closed is compared, and closed again',
+    async () => {
+      const { connection, store, scripts } = await handingOver('seal')
+      await store.seal(2, 2)
+      expect([scripts[0], scripts.includes('inspect'), scripts.at(-1)]).toEqual(['seal', true, 'seal'])
+      await connection.close()
+      const lagging = await handingOver('seal', '1.2.0')
+      await expect(lagging.store.seal(2, 2)).rejects.toMatchObject({ code: 'MILLRACE_REDIS_WRITES_LOST' })
+      await lagging.connection.close()
+    },
+    TIMEOUT,
+  )
+
+  test(
+    'ends a scan, whose pages may lack what it lacks',
+    async () => {
+      const { connection, store } = await handingOver('scan')
+      await expect(everything(store, 2)).rejects.toMatchObject({ code: 'MILLRACE_REDIS_UNAVAILABLE' })
+      expect(Object.keys(await everything(store, 2))).toHaveLength(40)
       await connection.close()
     },
     TIMEOUT,

@@ -46,6 +46,34 @@ describe('a server that would lose state is refused', () => {
   )
 
   test(
+    'behind Sentinel a checkpoint that waits for one disk only is warned of; with aof-and-replicas it waits for both',
+    async () => {
+      const server = await scene.server(SAFE)
+      const sentinel = await scene.server({ 'sentinel monitor it': `127.0.0.1 ${server.port} 1` }, [
+        '--sentinel',
+      ])
+      const url = `redis+sentinel://127.0.0.1:${sentinel.port}/it`
+      const both = await scene.state(url, { persistence: 'aof-and-replicas', timeoutMs: 1_000 })
+      expect(scene.log.warnings).toEqual([])
+      const store = await storeOf(both, 1)
+      await store.write(1, [record('a', '1')])
+      await expect(store.seal(1, 1)).rejects.toMatchObject({
+        code: 'MILLRACE_REDIS_NOT_DURABLE',
+        message: expect.stringContaining('0 of 1 replicas'),
+      })
+      await scene.state(url)
+      expect(scene.log.warnings.join()).toMatch(
+        /in a failover.*a replica that lags may take over.*aof-and-replicas/,
+      )
+      const none = await scene.server({})
+      await expect(scene.state(none.url, { persistence: 'aof-and-replicas' })).rejects.toMatchObject({
+        code: 'MILLRACE_REDIS_REFUSED',
+      })
+    },
+    TIMEOUT,
+  )
+
+  test(
     'a user with the rights of the guide is enough, and what it may not ask is said',
     async () => {
       const server = await scene.server(SAFE)
