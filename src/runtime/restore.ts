@@ -1,7 +1,7 @@
 /**
  * Reads the state of a completed checkpoint and gives it out to the subtasks of today's graph. State is found by uid.
  */
-import { type KeyedStateHandle, unpackImages } from '../checkpoint/checkpoint-storage.ts'
+import { type ImagesHandle, type KeyedStateHandle, unpackImages } from '../checkpoint/checkpoint-storage.ts'
 import type { CompletedCheckpoint, OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
 import { lostStateOf } from '../checkpoint/lost-state.ts'
 import { redistributeKeyGroups, redistributeOperatorState } from '../checkpoint/rescale-plan.ts'
@@ -57,6 +57,32 @@ export async function loadState(
     operator: (uid) => operators.get(uid),
     parallelism: (uid) => shapes.get(uid),
   }
+}
+
+/**
+ * Reads all keyed state that lies in blobs, one after the other, and keeps nothing: before a restore removes what could be restored instead.
+ * @throws StateLostError naming operator and key groups if something is missing or damaged
+ */
+export async function verifyKeyedState(
+  { states }: CompletedCheckpoint,
+  reader: Pick<StateReader, 'get'>,
+): Promise<void> {
+  for (const { uid, keyed } of states) {
+    if (keyed === undefined || keyed.kind === 'external') continue
+    for (const layer of keyed.kind === undefined ? [keyed] : keyed.layers) await readLayer(uid, layer, reader)
+  }
+}
+
+/** Images of a layer, verified. @throws StateLostError */
+function readLayer(
+  uid: string,
+  { handle, keyGroups }: ImagesHandle,
+  reader: Pick<StateReader, 'get'>,
+): Promise<KeyGroupImage[]> {
+  return reader.get(handle).then(
+    (bytes) => unpackImages(bytes, keyGroups),
+    (error: unknown) => Promise.reject(lostStateOf(uid, keyGroups, error)),
+  )
 }
 
 function checkClaims(
@@ -146,14 +172,7 @@ async function readImages(
           },
         )
       const layers = each.kind === undefined ? [each] : each.layers
-      const blobs = await Promise.all(
-        layers.map(({ handle, keyGroups }) =>
-          reader.get(handle).then(
-            (bytes) => unpackImages(bytes, keyGroups),
-            (error: unknown) => Promise.reject(lostStateOf(uid, keyGroups, error)),
-          ),
-        ),
-      )
+      const blobs = await Promise.all(layers.map((layer) => readLayer(uid, layer, reader)))
       return blobs.flat()
     }),
   )

@@ -32,7 +32,7 @@ export interface SavepointTarget {
 export interface SnapshotFolders {
   /** A new savepoint below `directory`. @throws MILLRACE_CHECKPOINT_STORAGE if it cannot be written */
   create(directory: string, id: string): Promise<SavepointTarget>
-  /** Writes the metadata of a savepoint whose leader died between its commits and this. */
+  /** Writes the metadata of a savepoint whose leader died between its commits and this. Repeatable. */
   finish(checkpoint: CompletedCheckpoint): Promise<void>
   /** What a path names, with files that are never deleted. @throws StateLostError if there is nothing to restore */
   open(path: string): Promise<CompletedCheckpoint>

@@ -30,7 +30,7 @@ import { splitOwner } from './attempt.ts'
 import type { FaultHook } from './fault-points.ts'
 import { checkOutputIsCommitted } from './output-check.ts'
 import { recoverAll } from './output-commits.ts'
-import { loadState, type RestoredState } from './restore.ts'
+import { loadState, type RestoredState, verifyKeyedState } from './restore.ts'
 import type { StateStorage } from './state-storage.ts'
 
 export interface TakeOverOptions {
@@ -116,7 +116,9 @@ export class TakeOver {
     const from = plan.type === 'start' ? plan.from : undefined
     // Under the old run it is the old run that begins nothing: a leader that dies before it names the new one leaves the wish to the next.
     const own = await this.#finishCommits(plan, { ...record, begunAt: facts.attempt?.begunAt ?? 0 })
-    const begun = from === undefined ? undefined : await this.#beginWith(from, plan, enumerators)
+    // What a savepoint is restored over is gone then: the savepoint must be whole before.
+    const replaces = facts.completed.some(isOutside)
+    const begun = from === undefined ? undefined : await this.#beginWith(from, plan, enumerators, replaces)
     if (begun !== undefined || own !== plan.run) await store.startAttempt(record)
     const leases = (await transactions?.lease()) ?? new Map<string, readonly unknown[]>()
     // Two leaders whose initialisations interleave can be handed one identity: only the one that still leads goes on with it.
@@ -124,6 +126,10 @@ export class TakeOver {
     this.#first = false
     if (begun !== undefined) return { type: 'taken', plan, facts, leases, from, ...begun }
     const resumed = plan.type === 'resume' ? plan.checkpoint : undefined
+    if (resumed?.savepoint !== undefined) {
+      await this.#finishSavepoint(resumed)
+      if (replaces) await this.#asLeader(verifyKeyedState(resumed, storage))
+    }
     const restored =
       resumed === undefined
         ? undefined
@@ -189,17 +195,31 @@ export class TakeOver {
     return { type: 'ended', status: 'FINISHED', message }
   }
 
+  /** The latest checkpoint is a savepoint whose leader may have died before its metadata. The job itself needs none. */
+  async #finishSavepoint(checkpoint: CompletedCheckpoint): Promise<void> {
+    try {
+      await this.#options.storage.folders?.finish(checkpoint)
+    } catch (error) {
+      this.#options.world.logger.warn(
+        `savepoint ${checkpoint.savepoint?.path} could not be finished: nothing but this job can be restored from it`,
+        { error },
+      )
+    }
+  }
+
   /** Checkpoint 0 of a new run, with the state of `from`. Everything about it is checked before anything is written. */
   async #beginWith(
     from: CompletedCheckpoint,
     plan: RunningPlan,
     enumerators: SplitEnumerator<SourceSplit>[],
+    replaces: boolean,
   ): Promise<Pick<Taken, 'restored' | 'splits' | 'base'>> {
     const { storage, graph, start, world } = this.#options
     const name = nameOf(from, start)
     const kept = storage.folders?.keep(from) ?? from
     const copy = baseOf(kept, { run: plan.run, attempt: plan.attempt, now: world.clock.now() })
     const restored = await loadState(copy, graph, storage, storage.codec, start.allowNonRestoredState, name)
+    if (replaces) await verifyKeyedState(copy, storage)
     const splits = await this.#splits(enumerators, copy)
     const claimed = new Set(shapesOf(graph).map(({ uid }) => uid))
     const isClaimed = ({ uid }: { readonly uid: string }): boolean => claimed.has(uid)
@@ -296,6 +316,11 @@ export class TakeOver {
     if (outcome.type !== 'written')
       throw new MillraceError('MILLRACE_ATTEMPT_LOST', `could not write checkpoint 0: ${outcome.reason}`)
   }
+}
+
+/** True if it names keyed state that no file and no topic holds. */
+function isOutside({ states }: CompletedCheckpoint): boolean {
+  return states.some(({ keyed }) => keyed?.kind === 'external')
 }
 
 /** A snapshot, for people. */

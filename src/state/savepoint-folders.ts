@@ -1,8 +1,10 @@
 /** The snapshots of one job that belong to a person: its savepoints, and the checkpoints that somebody started from. */
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import type { BlobStore } from '../checkpoint/checkpoint-storage.ts'
 import type { CompletedCheckpoint } from '../checkpoint/completed-checkpoint.ts'
 import { keptIn } from '../checkpoint/savepoint.ts'
+import { METADATA_FILE } from './directory-storage.ts'
+import { existsStored } from './durable-file.ts'
 import { readKept } from './kept-file.ts'
 import { finishSavepoint, SavepointFolder } from './savepoint-folder.ts'
 import { openSnapshot } from './savepoint-source.ts'
@@ -29,9 +31,16 @@ export class SavepointFolders {
     return SavepointFolder.create({ directory: resolve(directory), job, id, memoryThreshold })
   }
 
-  /** Writes the metadata of a savepoint whose leader died between its commits and this. @throws MILLRACE_CHECKPOINT_STORAGE */
+  /**
+   * Writes the metadata of a savepoint whose leader died between its commits and this. Of a job that went on it may be there already, or the
+   * folder was moved since: then nothing is begun in its place. @throws MILLRACE_CHECKPOINT_STORAGE
+   */
   async finish(checkpoint: CompletedCheckpoint): Promise<void> {
-    if (checkpoint.savepoint !== undefined) await finishSavepoint(checkpoint, checkpoint.savepoint.path)
+    const { savepoint } = checkpoint
+    if (savepoint === undefined) return
+    const { path, stop } = savepoint
+    const isDue = async () => (await existsStored(path)) && !(await existsStored(join(path, METADATA_FILE)))
+    if (stop === true || (await isDue())) await finishSavepoint(checkpoint, path)
   }
 
   /** @throws StateLostError if nothing can be restored from the path */

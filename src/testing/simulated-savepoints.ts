@@ -72,6 +72,7 @@ export class SimulatedSavepoints {
         return this.#create(`${directory}/savepoint-${id}`, takeAWhile)
       },
       finish: async (checkpoint) => {
+        if (!this.#isDue(checkpoint)) return
         await takeAWhile()
         if (checkpoint.savepoint !== undefined) this.#finish(checkpoint.savepoint.path, checkpoint)
       },
@@ -119,6 +120,13 @@ export class SimulatedSavepoints {
         if (!folder.sealed) this.#folders.delete(path)
       },
     }
+  }
+
+  /** As in real folders: of a job that went on it may be finished already, or be elsewhere. */
+  #isDue({ savepoint }: CompletedCheckpoint): boolean {
+    if (savepoint === undefined || savepoint.stop === true) return true
+    const folder = this.#folders.get(savepoint.path)
+    return folder !== undefined && folder.metadata === undefined
   }
 
   #finish(path: string, checkpoint: CompletedCheckpoint): void {

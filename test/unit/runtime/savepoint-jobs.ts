@@ -11,6 +11,7 @@ import {
   ValueStateDescriptor,
 } from 'millrace'
 import type { JobMaster } from '../../../src/runtime/job-master.ts'
+import type { SavepointTarget, SnapshotFolders, StateStorage } from '../../../src/runtime/state-storage.ts'
 import type { SavepointScene, SceneJob } from './savepoint-scene.ts'
 
 export const KEYS = 7
@@ -105,6 +106,67 @@ export async function waitFor(scene: SavepointScene, what: string, isTrue: () =>
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }
+
+/**
+ * Runs the counting job, takes checkpoint 1 and then a savepoint whose leader dies after its commits and before its metadata. Resolves with
+ * the savepoint's folder.
+ */
+export async function dieBehindSavepoint(
+  scene: SavepointScene,
+  out: CollectSink<Count>,
+  job: Pick<SceneJob, 'config' | 'redis'> = {},
+): Promise<string> {
+  const [brake, { store }] = [new Brake(), scene]
+  brake.limit = 10
+  brake.pauseMs = 200
+  const commitPoint = store.commitPoint.bind(store)
+  const dead = () => Promise.reject(new Error('the leader is dead'))
+  let path = ''
+  const master = await scene.start({
+    ...job,
+    declare: counting({ out, brake }),
+    storage: (storage) => ({
+      ...storage,
+      folders: {
+        ...folderCalls(storage),
+        create: async (directory, id) => {
+          const target = await storage.folders!.create(directory, id)
+          path = target.path
+          store.commitPoint = async (...args) => {
+            const outcome = await commitPoint(...args)
+            store.commitPoint = dead
+            return outcome
+          }
+          return { ...targetCalls(target), path, finish: dead }
+        },
+      },
+    }),
+  })
+  const end = master.run()
+  await waitFor(scene, 'the job is in the middle of its input', () => brake.seen > 20)
+  await master.triggerCheckpoint()
+  await expect(master.triggerSavepoint()).rejects.toBeDefined()
+  await expect(master.triggerCheckpoint()).rejects.toBeDefined()
+  expect((await end).status).not.toBe('FINISHED')
+  store.commitPoint = commitPoint
+  return path
+}
+
+const folderCalls = ({ folders }: StateStorage): SnapshotFolders => ({
+  create: (directory, id) => folders!.create(directory, id),
+  finish: (checkpoint) => folders!.finish(checkpoint),
+  open: (path) => folders!.open(path),
+  keep: (checkpoint) => folders!.keep(checkpoint),
+})
+
+const targetCalls = (target: SavepointTarget): SavepointTarget => ({
+  path: target.path,
+  blobs: target.blobs,
+  seal: () => target.seal(),
+  unseal: () => target.unseal(),
+  finish: (checkpoint) => target.finish(checkpoint),
+  abandon: () => target.abandon(),
+})
 
 /** Runs the counting job into its middle and stops it with a savepoint. */
 export async function stopInTheMiddle(

@@ -18,6 +18,7 @@ import { MemoryCheckpointStore } from '../../../src/runtime/memory-checkpoint-st
 import { realWorld } from '../../../src/runtime/real-world.ts'
 import { plainStorage, type StateStorage } from '../../../src/runtime/state-storage.ts'
 import { JobDirectory } from '../../../src/state/job-directory.ts'
+import type { KeyedBackendSettings } from '../../../src/state/keyed-backends.ts'
 import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
 import { STATE_CODEC } from '../../../src/state/operator-state-codec.ts'
 import { SavepointFolders, withFolders } from '../../../src/state/savepoint-folders.ts'
@@ -31,6 +32,8 @@ export interface SceneJob {
   readonly fresh?: boolean
   readonly noSavepointDirectory?: boolean
   readonly storage?: ((storage: StateStorage) => StateStorage) | undefined
+  /** The job's state in Redis, with `state.backend` redis. */
+  readonly redis?: KeyedBackendSettings['redis']
 }
 
 /** What all starts of one job share: its store, its folders. */
@@ -154,6 +157,7 @@ export class SavepointScene {
           localRoots: [join(this.folder, 'local')],
           cacheMaxBytes: config.get('state.backend.cache.max-bytes'),
           world,
+          redis: job.redis,
         },
       },
     )

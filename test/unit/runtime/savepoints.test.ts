@@ -15,6 +15,7 @@ import {
   Brake,
   type Count,
   counting,
+  dieBehindSavepoint,
   finish,
   from,
   RESTARTS,
@@ -129,6 +130,24 @@ describe('a savepoint of a job that goes on', () => {
     // What the first run wrote after the savepoint is written again; nothing is missing, and neither run repeats itself.
     for (const sink of [out, later]) expect(new Set(written(sink)).size).toBe(written(sink).length)
     expect([...new Set(written(out, later))].sort()).toEqual(allCounts())
+  })
+
+  test('is finished by the next start when its leader died before its metadata', async () => {
+    const [before, after] = [collectSink<Count>(), collectSink<Count>()]
+    const path = await dieBehindSavepoint(scene, before)
+    await expect(openSnapshot(path)).rejects.toMatchObject({ code: 'MILLRACE_STATE_LOST' })
+    await finish(scene, { declare: counting({ out: after }) })
+    expect(scene.logged.join('\n')).toContain('resumes from checkpoint 2')
+    expect((await openSnapshot(path)).checkpoint).toMatchObject({ n: 2, kind: 'savepoint' })
+    expect(written(before, after)).toEqual(allCounts())
+  })
+
+  test('and was moved before the next start is not begun anew in its old place', async () => {
+    const path = await dieBehindSavepoint(scene, collectSink<Count>())
+    await rm(path, { recursive: true })
+    // What it holds is small enough to be in the checkpoint itself.
+    await finish(scene, { declare: counting({ out: collectSink<Count>() }) })
+    expect(await readdir(scene.savepoints)).toEqual([])
   })
 
   test('goes into the folder that was named; without any it is refused by code', async () => {
