@@ -14,7 +14,7 @@ import { MillraceError } from '../errors.ts'
 import type { ColdKey, ColdOrigin, ColdRecord, ColdStore, ColdTimers } from './cold-store.ts'
 import { inWindow } from './redis-batches.ts'
 import type { RedisConnection } from './redis-connection.ts'
-import { isRedisUnavailable } from './redis-failure.ts'
+import { handedOver, isRedisUnavailable } from './redis-failure.ts'
 import { RedisFolder } from './redis-folder.ts'
 import { RESTORED_SEGMENT, type RedisGroup, type RedisPart } from './redis-group.ts'
 import { EMPTY_GROUP, groupsOfOrigins, type NamedGroup, redisHandle } from './redis-handle.ts'
@@ -127,8 +127,13 @@ export class RedisStore implements ColdStore {
     let gone: string | undefined
     return repeating(this.#connection, async () => {
       await this.#upToDate()
+      const generation = this.#verified
       try {
-        return await this.#reader.values(wanted)
+        const values = await this.#reader.values(wanted)
+        // A question that waited for a connection was answered by whoever is there now, who may lag and hold older values.
+        if (this.#connection.generation !== generation)
+          throw handedOver(this.#connection.name, 'while state was being loaded')
+        return values
       } catch (error) {
         if (!(error instanceof HashGone)) throw error
         // A fold may have taken it away between the question and the answer; then it is not asked for again.

@@ -286,6 +286,19 @@ describe('another server that answers in the middle', () => {
   )
 
   test(
+    'is compared before what it answered to a load is taken for the newest',
+    async () => {
+      const { connection, store } = await handingOver('load')
+      expect(await values(store, names)).toEqual(names.map(() => '2'))
+      await connection.close()
+      const lagging = await handingOver('load', '1.2.0')
+      await expect(values(lagging.store, names)).rejects.toMatchObject({ code: 'MILLRACE_REDIS_WRITES_LOST' })
+      await lagging.connection.close()
+    },
+    TIMEOUT,
+  )
+
+  test(
     'ends a scan, whose pages may lack what it lacks',
     async () => {
       const { connection, store } = await handingOver('scan')
