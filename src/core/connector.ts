@@ -133,6 +133,8 @@ export interface SourceReader<T, S extends SourceSplit> {
   poll(): SplitRecords<T> | undefined
   /** Resolves when `poll` may return records, or the source is finished, or has failed (`poll` then throws). */
   available(): Promise<void>
+  /** True while `poll` answers undefined although records are at hand, e.g. one waits for its schema: that is no silence of the splits. */
+  isPreparing?(): boolean
   /** True when every split was read to its stop position and no more will come. */
   isFinished(): boolean
   /** Positions of all splits, the finished ones included (they carry that they are). Exact between two polls. */

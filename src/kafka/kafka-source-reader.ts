@@ -153,6 +153,11 @@ export class KafkaSourceReader<T> implements SourceReader<T, KafkaSplit> {
     return undefined
   }
 
+  /** A record waits for its schema, and all behind it. */
+  isPreparing(): boolean {
+    return this.#preparing !== undefined
+  }
+
   /** One vector of the split's current buffer, or undefined when the buffer had nothing (left) to give. */
   #decode(split: OpenSplit): SplitRecords<T> | undefined {
     const { reader } = split

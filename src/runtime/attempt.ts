@@ -178,6 +178,7 @@ export class Attempt {
         requestProcessingTime: (time) => task.requestProcessingTime(index, time),
         post: (action) => task.post(action),
         watermarkHeldBackBy: () => input.watermarkHeldBackBy(),
+        inputWaiting: () => input.waiting(),
         fail,
       }),
       outside: (index, sideOutput) =>

@@ -234,6 +234,11 @@ export class GateInput implements TaskInput {
     this.#gate.close()
   }
 
+  /** No room in the chain, or records behind a barrier that blocks their channel. What is merely not taken yet is taken next. */
+  waiting(): boolean {
+    return this.#driver.room() !== undefined || this.#gate.blocksRecords
+  }
+
   watermarkHeldBackBy(): readonly string[] {
     return this.#valve.holdingBack().map((index) => {
       const { from, heldBackBy } = this.#gate.channels[index] as GateChannel

@@ -76,6 +76,11 @@ export class InputGate {
     this.#blocked[index] = true
   }
 
+  /** True while a blocked channel holds records. */
+  get blocksRecords(): boolean {
+    return this.channels.some(({ channel }, index) => this.#blocked[index] === true && channel.records > 0)
+  }
+
   resumeAll(): void {
     this.#blocked.fill(false)
   }

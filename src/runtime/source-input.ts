@@ -4,7 +4,7 @@
  *   Reading ──all splits read, or drain──► Ended      Reading ──trigger thenStop──► Stopped (a last barrier was sent; no more records)
  *
  * While the chain has no room, or the source is ahead of its alignment group, it goes on Reading but polls nothing. Time in which it could
- * not poll is no silence of its splits.
+ * not poll, or its reader waits for what it needs to decode records, is no silence of its splits.
  */
 
 import type { SourceReader, SourceSplit } from '../core/connector.ts'
@@ -66,6 +66,7 @@ export class SourceInput implements TaskInput {
       return this.#emit(splitId, vector)
     }
     if (this.reader.isFinished()) return this.#end()
+    if (this.reader.isPreparing?.() === true) this.#blockedSince ??= this.#world.clock.now()
     if (!this.#waiting) {
       this.#waiting = true
       this.reader.available().then(
@@ -213,6 +214,14 @@ export class SourceInput implements TaskInput {
   close(): Promise<void> {
     this.#alignment?.leave()
     return this.reader.close()
+  }
+
+  waiting(): boolean {
+    return (
+      this.#driver.room() !== undefined ||
+      this.#alignment?.pausesReader === true ||
+      this.reader.isPreparing?.() === true
+    )
   }
 
   watermarkHeldBackBy(): readonly string[] {

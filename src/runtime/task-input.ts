@@ -16,6 +16,8 @@ export interface TaskInput {
   close(): Promise<void>
   /** What keeps the watermark where it is: splits or upstream subtasks, for people. */
   watermarkHeldBackBy(): readonly string[]
+  /** True while records wait here, or may, that can't be taken now. */
+  waiting(): boolean
   /** False as long as no watermark can have come: then event time stands still because nobody makes any. */
   readonly hasEventTime: boolean
   /** The checkpoint that it aligns, if it does. */

@@ -45,6 +45,8 @@ export interface OperatorContext {
   post(action: () => void | Promise<void>): void
   /** What keeps the watermark where it is: source splits or upstream subtasks, for people. */
   watermarkHeldBackBy?(): readonly string[]
+  /** True while records of the subtask's input wait that can't be taken now: no silence. Absent: never. */
+  inputWaiting?(): boolean
   /** Fails the subtask from outside of a call, e.g. from a background promise. */
   fail(error: unknown): void
 }

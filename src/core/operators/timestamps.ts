@@ -33,6 +33,7 @@ class TimestampsAndWatermarksOperator extends AbstractOperator implements Waterm
   /** Highest watermark that the generator made. */
   private generated = MIN_WATERMARK
   private emittedIdle = false
+  private tickedAt = 0
 
   constructor(strategy: WatermarkStrategy<any>) {
     super()
@@ -42,6 +43,7 @@ class TimestampsAndWatermarksOperator extends AbstractOperator implements Waterm
   }
 
   open(): void {
+    this.tickedAt = this.context.world.clock.now()
     this.requestTick()
   }
 
@@ -109,9 +111,18 @@ class TimestampsAndWatermarksOperator extends AbstractOperator implements Waterm
     } catch (error) {
       throw userError(error, this.info, 'The watermark generator')
     }
-    this.idleness.onTick(this.context.world.clock.now())
+    this.tickIdleness(this.context.world.clock.now())
     this.requestTick()
     return andThen(this.emitRaised(this.generated), () => this.emitStatusIfChanged())
+  }
+
+  /** Time in which records waited, or the task's loop was held by a call so that this tick is late, is no silence. */
+  private tickIdleness(now: number): void {
+    const elapsed = now - this.tickedAt
+    this.tickedAt = now
+    const late = Math.max(0, elapsed - WATERMARK_INTERVAL_MS)
+    this.idleness.exclude(this.context.inputWaiting?.() === true ? elapsed : late)
+    this.idleness.onTick(now)
   }
 
   /** Called by the generator. */

@@ -323,3 +323,34 @@ describe('reinterpretAsKeyedStream', () => {
     })
   })
 })
+
+test('records that wait for an asyncMap are not late, however long it takes', async () => {
+  const timed = WatermarkStrategy.forMonotonousTimestamps<Event>().withTimestampAssigner((event) => event.ts)
+  const driver = await TestDriver.start(
+    (env) => {
+      const slow = eventsOf(env, 'slow', WatermarkStrategy.noWatermarks<Event>())
+        .assignTimestampsAndWatermarks(timed.withIdleness(300))
+        .asyncMap(
+          async (event, { attempt }) => {
+            if (attempt === 1) throw new Error('busy')
+            return event
+          },
+          { capacity: 256, retry: { maxAttempts: 2, backoffMs: 900 } },
+        )
+      slow
+        .union(eventsOf(env, 'fast', timed))
+        .keyBy((event) => event.k)
+        .window(TumblingEventTimeWindows.of(100))
+        .aggregate({ createAccumulator: () => 0, add: (_event, n) => n + 1, getResult: (n) => n })
+        .sinkTo(kafkaSink<number>({ topic: 'counts', value: json() }))
+    },
+    { topics: { slow: 1, fast: 1, counts: 1 }, checkpointIntervalMs: 100 },
+  )
+  await driver.produce('fast', events([['fast', 0, 1_000_000]]))
+  await driver.produce('slow', events(Array.from({ length: 768 }, (_, i) => ['slow', i, i])))
+  await driver.advance(10_000)
+  await driver.produce('fast', events([['fast', 1, 1_000_100]]))
+  await driver.advance(2_000)
+  const counts = await driver.committed<number>('counts', json())
+  expect(counts.reduce((sum, n) => sum + n, 0)).toBe(768 + 1)
+})

@@ -65,6 +65,18 @@ describe('the input of a task that reads channels', () => {
     expect(made.describe()).toBe('waiting for records')
   })
 
+  test('records behind a barrier wait; a blocked channel without records does not', async () => {
+    const made = input([0, 0])
+    channels[0]!.push(barrier(1))
+    await drain(made)
+    expect(made.waiting()).toBe(false)
+    channels[0]!.push(vector('a'))
+    expect(made.waiting()).toBe(true)
+    channels[1]!.push(barrier(1))
+    await drain(made)
+    expect(made.waiting()).toBe(false)
+  })
+
   test('at least once blocks nobody', async () => {
     const made = input([0, 0], 'AT_LEAST_ONCE')
     for (const element of [barrier(1), vector('early')]) channels[0]!.push(element)

@@ -123,6 +123,31 @@ describe('watermarks', () => {
   })
 })
 
+test('a reader that waits for what it needs to decode a record is not silent', async () => {
+  const made = input(
+    WatermarkStrategy.forMonotonousTimestamps<number>()
+      .withTimestampAssigner((value) => value)
+      .withIdleness(1_000),
+  )
+  let preparing = true
+  Object.assign(reader, { isPreparing: () => preparing })
+  const idleAfter = async (ticks: number) => {
+    for (let i = 0; i < ticks; i++) {
+      await made.step()
+      await virtual.time.advance(250)
+      await made.periodic()
+    }
+    return wired.taken().some((element) => element.kind === 'watermark-status')
+  }
+  reader.put(100)
+  await made.step()
+  expect(await idleAfter(20)).toBe(false)
+  expect(made.waiting()).toBe(true)
+  preparing = false
+  expect(made.waiting()).toBe(false)
+  expect(await idleAfter(8)).toBe(true)
+})
+
 describe('the end', () => {
   test('of all splits: the last watermark, the end hooks, and the word to those downstream, once', async () => {
     reader.put(1)

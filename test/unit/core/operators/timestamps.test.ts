@@ -80,6 +80,26 @@ describe('timestamps and watermarks', () => {
     expect(output.sent).toEqual(['records x', 'watermark 44', 'idle', 'active', 'records y'])
   })
 
+  test('records that cannot be taken now, or a call that holds the loop, are no silence', async () => {
+    const { operator, output, context } = await opened(
+      timestampsAndWatermarksOperator(bounded.withIdleness(300)),
+    )
+    const tick = async (after = 200) => {
+      await context.time.advance(after)
+      await operator.onProcessingTime!(context.time.now())
+    }
+    let waiting = true
+    Object.assign(context, { inputWaiting: () => waiting })
+    operator.processVector(vectorOf({ at: 50, toString: () => 'x' }))
+    for (let i = 0; i < 10; i++) await tick()
+    waiting = false
+    await tick(5_000)
+    expect(output.sent).toEqual(['records x', 'watermark 44'])
+    await tick()
+    await tick()
+    expect(output.sent).toEqual(['records x', 'watermark 44', 'idle'])
+  })
+
   test.each([
     ['undefined', () => undefined],
     ['NaN', () => Number.NaN],
