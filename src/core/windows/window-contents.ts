@@ -241,6 +241,7 @@ class EvictedContents implements WindowContents {
     if (sources.length > 0) this.state.mergeNamespaces(this.descriptor, target, sources)
   }
 
+  /** Folds copies: the function may change a record or keep it in its result, and the window's own go into the next firing too. */
   private folded(values: readonly unknown[]): readonly unknown[] {
     const { spec } = this
     switch (spec.kind) {
@@ -248,14 +249,14 @@ class EvictedContents implements WindowContents {
         return values
       case 'aggregate': {
         let accumulator: unknown = spec.fn.createAccumulator()
-        for (const value of values) accumulator = spec.fn.add(value, accumulator)
+        for (const value of values) accumulator = spec.fn.add(copyOf(value), accumulator)
         return [spec.fn.getResult(accumulator)]
       }
       case 'reduce': {
         if (values.length === 0) return []
         spec.checkFirst?.(values[0])
         let reduced = copyOf(values[0])
-        for (let i = 1; i < values.length; i++) reduced = spec.fn(reduced, values[i])
+        for (let i = 1; i < values.length; i++) reduced = spec.fn(reduced, copyOf(values[i]))
         return [reduced]
       }
     }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
+import type { DataStream, KeyedStream } from '../../../../src/api/data-stream.ts'
 import { GlobalWindows, TumblingEventTimeWindows } from '../../../../src/core/windows/assigners.ts'
 import {
   CountEvictor,
@@ -8,6 +9,7 @@ import {
   type TimestampedValue,
 } from '../../../../src/core/windows/evictors.ts'
 import { CountTrigger } from '../../../../src/core/windows/triggers.ts'
+import { OperatorHarness } from '../../../../src/testing/operator-harness.ts'
 import { harnessOf, listed, type Row, send, sums, windowsOf } from './window-harness.ts'
 
 const context = { getCurrentProcessingTime: () => 0, getCurrentWatermark: () => 0 }
@@ -56,7 +58,59 @@ describe('evictors', () => {
   })
 })
 
+/** A row that functions may change. */
+interface Sum {
+  k: string
+  v: number
+}
+/** As a job declares them: a sliding count window has an evictor. */
+type CountWindows = ReturnType<KeyedStream<Sum, string>['countWindow']>
+
 describe('a window with an evictor', () => {
+  test.each([
+    ['maxBy', (windows: CountWindows) => windows.maxBy('v')],
+    ['reduce', (windows: CountWindows) => windows.reduce((a, b) => (b.v > a.v ? b : a))],
+    [
+      'reduce with a function',
+      (windows: CountWindows) =>
+        windows.reduce(
+          (a, b) => (b.v > a.v ? b : a),
+          (_key: string, _context: unknown, rows: readonly Sum[], out: { collect(row: Sum): void }) =>
+            out.collect(rows[0]!),
+        ),
+    ],
+    [
+      'aggregate',
+      (windows: CountWindows) =>
+        windows.aggregate({
+          createAccumulator: (): Sum => ({ k: '', v: 0 }),
+          add: (row: Sum, best: Sum) => (row.v > best.v ? row : best),
+          getResult: (best: Sum) => best,
+        }),
+    ],
+    [
+      'aggregate that changes its records',
+      (windows: CountWindows) =>
+        windows.aggregate({
+          createAccumulator: (): Sum => ({ k: '', v: 0 }),
+          add: (row: Sum, best: Sum) => {
+            row.v *= 2
+            return row.v > best.v * 2 ? { ...row, v: row.v / 2 } : best
+          },
+          getResult: (best: Sum) => best,
+        }),
+    ],
+  ])('%s: who changes a result does not change the window', async (_name, calls) => {
+    const harness = await OperatorHarness.stream((rows: DataStream<Sum>) =>
+      calls(rows.keyBy((row) => row.k).countWindow(3, 1)),
+    )
+    for (const v of [1, 5, 2, 1]) {
+      await harness.processElement({ k: 'a', v })
+      harness.values().at(-1)!.v += 100
+    }
+    expect(harness.values().map(({ v }) => v)).toEqual([101, 105, 105, 105])
+  })
+
   test('gives its function what is left before it, and keeps what is left after it', async () => {
     const windows = windowsOf(GlobalWindows.create())
     windows.setTrigger(CountTrigger.of(2))
