@@ -18,9 +18,9 @@ import { perSubtask } from '../operators/function-instance.ts'
 import { KeyedOperator } from '../operators/keyed-operator.ts'
 import { KeyedTimers, type TimeDomain } from '../operators/keyed-timers.ts'
 import { StallWarning } from '../operators/stall-warning.ts'
-import type { KeyOf, OperatorContext } from '../operators/stream-operator.ts'
+import type { KeyOf, OperatorContext, OperatorRestore } from '../operators/stream-operator.ts'
 import type { Counter } from '../ports.ts'
-import type { DueTimer, Namespace } from '../state.ts'
+import { type DueTimer, ListStateDescriptor, type Namespace } from '../state.ts'
 import type { Evictor } from './evictors.ts'
 import { type Window, windowOf } from './time-window.ts'
 import { fires, purges, type Trigger, type TriggerResult } from './trigger.ts'
@@ -46,6 +46,8 @@ export interface WindowOperatorSpec {
   /** For messages. */
   readonly method: string
 }
+
+const END_TIMERS = new ListStateDescriptor<TimeDomain>('window-end-timers')
 
 /** The record was in no window that is still open. */
 export const LATE: unique symbol = Symbol('late')
@@ -75,6 +77,8 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
   private times!: WindowTimes
   private lateRecords!: Counter
   private stall!: StallWarning
+  /** Each window with contents has a timer at its end. */
+  private timersAreSet = false
   /** The window of the timer before: timers of one window come together. */
   private timed: Window | undefined
 
@@ -98,6 +102,10 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
     this.lateRecords = context.world.metrics.counter('late_records_dropped')
   }
 
+  override initializeState(restored: OperatorRestore | undefined): void | Promise<void> {
+    return andThen(super.initializeState(restored), () => this.noteTimers(restored !== undefined))
+  }
+
   override open(): void | Promise<void> {
     this.contents = createContents(this.spec.contents, this.spec.evictor, this.state, this.times)
     return super.open()
@@ -105,7 +113,7 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
 
   override processVector(vector: RecordVector): void | Promise<void> {
     if (this.spec.assigner.isEventTime) this.stall.onRecords(vector.values.length)
-    return this.driveKeyed(vector, 0, this.knowsTimers() ? this.shortStep : this.step, this.spec.method)
+    return this.driveKeyed(vector, 0, this.hasOneTimer() ? this.shortStep : this.step, this.spec.method)
   }
 
   override processWatermark(timestamp: number): void | Promise<void> {
@@ -118,10 +126,10 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
   }
 
   /**
-   * True if a window with contents has its only timer for sure: one that fires and cleans up at its end, as most windows do. With an allowed
-   * lateness this is not so after a restore, when the watermark starts anew below windows that have fired already.
+   * True if a window has one timer, that fires and cleans up at its end, as most windows do. With an allowed lateness this is not so after a
+   * restore, when the watermark starts anew below windows that have fired already.
    */
-  private knowsTimers(): boolean {
+  private hasOneTimer(): boolean {
     const { assigner, trigger, evictor, allowedLateness } = this.spec
     if (assigner.isMerging || evictor !== undefined) return false
     return assigner.isEventTime
@@ -129,13 +137,27 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
       : trigger.constructor === ProcessingTimeTrigger
   }
 
-  /** `step` without what it cannot come to when `knowsTimers`. */
+  /**
+   * What snapshots say when each window with contents surely has a timer at its end. Restored windows of another declaration may have only
+   * one that comes after their allowed lateness; those of such a job are given their timer with each record.
+   */
+  private noteTimers(isRestored: boolean): void {
+    const { assigner, allowedLateness } = this.spec
+    if (assigner.isMerging || allowedLateness > 0) return
+    const domain: TimeDomain = assigner.isEventTime ? 'EVENT_TIME' : 'PROCESSING_TIME'
+    const noted = this.operatorState.getUnionListState(END_TIMERS)
+    const before = noted.get()
+    this.timersAreSet = !isRestored || (before.length > 0 && before.every((each) => each === domain))
+    noted.update(this.timersAreSet ? [domain] : [])
+  }
+
+  /** `step` without what it cannot come to when `hasOneTimer`. */
   private readonly shortStep = (value: unknown, index: number): void => {
     this.useKeyAt(index)
     const { assigner } = this.spec
     const { isEventTime } = assigner
     const windows: readonly Window[] = assigner.assignWindows(value, this.collector.timestamp, this.times)
-    const { state, contents, watermark } = this
+    const { state, contents, watermark, timersAreSet } = this
     let skipped = true
     for (let i = 0; i < windows.length; i++) {
       const window = windows[i]!
@@ -143,7 +165,7 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
       if (isEventTime && end <= watermark) continue
       skipped = false
       state.setCurrentNamespace(window.namespace)
-      if (!contents.add(value, this.collector.timestamp)) continue
+      if (!contents.add(value, this.collector.timestamp) && timersAreSet) continue
       if (isEventTime) this.timers.registerEventTimeTimer(window.namespace, end)
       else this.timers.registerProcessingTimeTimer(window.namespace, end)
     }
@@ -205,8 +227,11 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
     const result = ofEventTime
       ? trigger.onEventTime(timer.time, window, context)
       : trigger.onProcessingTime(timer.time, window, context)
-    const isOver = ofEventTime === assigner.isEventTime && timer.time === this.cleanupTime(window)
-    return this.obey(result, window, namespace, isOver)
+    // A timer after the clean-up time is that of a longer allowed lateness, before a restore.
+    const isOver = ofEventTime === assigner.isEventTime && timer.time >= this.cleanupTime(window)
+    if (isOver || this.spec.allowedLateness === 0) return this.obey(result, window, namespace, isOver)
+    // A window from before a restore may have had a shorter lateness, or none, and no timer for this one.
+    return andThen(this.obey(result, window, namespace, false), () => this.registerCleanup(window))
   }
 
   /** Does what the trigger says; removes the window if it is over. */

@@ -364,6 +364,38 @@ describe('state of windows', () => {
     expect(seen).toEqual(what === 'reduce to a record' ? [1, 2, 6] : [1, 3, 7])
   })
 
+  test('a shorter allowed lateness than before: a window that has fired takes records, fires, and goes', async () => {
+    const windows = tumbling()
+    windows.setAllowedLateness(60)
+    const before = await harnessOf(windows.process(listed))
+    await send(before, 'a 1@1', 'b 1@2')
+    await before.processWatermark(9)
+    expect(before.values()).toEqual(['a 0-10: 1', 'b 0-10: 1'])
+    const harness = await harnessOf(tumbling().process(listed), { restore: await before.snapshot() })
+    await send(harness, 'a 2@2')
+    const again = await harnessOf(tumbling().process(listed), { restore: await harness.snapshot() })
+    await send(again, 'b 3@3')
+    await again.processWatermark(9)
+    expect(again.values()).toEqual(['a 0-10: 1 2', 'b 0-10: 1 3'])
+    await again.processWatermark(69)
+    expect([again.stateEntries(), again.timerCount(), again.values().length]).toEqual([0, 0, 2])
+    const untouched = await harnessOf(tumbling().process(listed), { restore: await before.snapshot() })
+    await untouched.processWatermark(69)
+    expect([untouched.stateEntries(), untouched.timerCount(), untouched.values()]).toEqual([0, 0, []])
+  })
+
+  test('a longer allowed lateness than before: a window goes when it is over', async () => {
+    const before = await harnessOf(tumbling().process(listed))
+    await send(before, 'a 1@1')
+    const windows = tumbling()
+    windows.setAllowedLateness(60)
+    const harness = await harnessOf(windows.process(listed), { restore: await before.snapshot() })
+    await harness.processWatermark(68)
+    expect(harness.stateEntries()).toBe(1)
+    await harness.processWatermark(69)
+    expect([harness.stateEntries(), harness.timerCount(), harness.values()]).toEqual([0, 0, ['a 0-10: 1']])
+  })
+
   test('goes on in another subtask where it stood, though the size of the windows has changed', async () => {
     const before = await harnessOf(tumbling().aggregate(sums, undefined))
     await send(before, 'a 1@5')
