@@ -137,9 +137,10 @@ export class Task {
     this.#options.checkpointer.retainedFrom(oldest)
   }
 
-  /** An operator wants `onProcessingTime` at `time`; the earliest wish of each operator wins. */
+  /** An operator wants `onProcessingTime` at `time`; the earliest wish of each operator wins. After the end of input there is none. */
   requestProcessingTime(operator: number, time: number): void {
-    if (this.#cancelled) return
+    const { chain, driver } = this.#options
+    if (this.#cancelled || driver.ended) return
     const pending = this.#processingTimers.get(operator)
     if (pending !== undefined) {
       if (pending.time <= time) return
@@ -148,7 +149,7 @@ export class Task {
     const { timers, clock } = this.#options.world
     const handle = timers.schedule(Math.max(0, time - clock.now()), () => {
       this.#processingTimers.delete(operator)
-      this.post(() => this.#options.chain.onProcessingTime(operator, clock.now()))
+      this.post(() => (driver.ended ? undefined : chain.onProcessingTime(operator, clock.now())))
     })
     this.#processingTimers.set(operator, { time, handle })
   }

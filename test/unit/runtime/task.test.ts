@@ -248,6 +248,21 @@ describe('processing time', () => {
     await virtual.run(task.cancel(100))
   })
 
+  test('after the end of input nothing comes, whenever it was wished for or due', async () => {
+    const task = await running(gateTask())
+    const busy = gate()
+    operator.waits.set('end', busy.opened)
+    operator.wish(virtual.time.now() + 100)
+    channels[0]!.push({ kind: 'end-of-data' })
+    await virtual.time.advance(200)
+    busy.open()
+    await virtual.time.advance(1)
+    operator.wish(virtual.time.now() + 100)
+    await virtual.time.advance(1_000)
+    expect(operator.calls).toEqual(['end 0'])
+    await virtual.run(task.cancel(100))
+  })
+
   test('after a cancel nothing comes and nothing is scheduled', async () => {
     const task = await running(gateTask())
     operator.wish(virtual.time.now() + 100)
