@@ -122,6 +122,11 @@ class IntervalJoinOperator extends KeyedOperator<AnyJoinFunction> {
     return this.driveKeyed(vector, 1, this.rightStep, 'processElement')
   }
 
+  override close(): void | Promise<void> {
+    this.stall.close()
+    return super.close()
+  }
+
   override processWatermark(timestamp: number): void | Promise<void> {
     this.stall.onWatermark()
     return super.processWatermark(timestamp)

@@ -116,6 +116,11 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
     return this.driveKeyed(vector, 0, this.hasOneTimer() ? this.shortStep : this.step, this.spec.method)
   }
 
+  override close(): void | Promise<void> {
+    this.stall.close()
+    return super.close()
+  }
+
   override processWatermark(timestamp: number): void | Promise<void> {
     this.stall.onWatermark()
     return super.processWatermark(timestamp)
