@@ -271,6 +271,8 @@ export interface KeyedStateBackend extends KeyedStateStore {
   setCurrentNamespace(namespace: Namespace): void
   /** Moves state of `sources` into `target` under the current key, combining values (session windows). */
   mergeNamespaces(descriptor: StateDescriptor, target: Namespace, sources: readonly Namespace[]): void
+  /** Removes all state of the current key in the current namespace, declared or not, save the one named `except`. Timers stay. */
+  clearNamespace(except: string): void
   /** Keys that hold the named state, for queries and tests. */
   keys(stateName: string): Iterable<Key>
   timers(): TimerQueues

@@ -193,6 +193,15 @@ export abstract class TableBackend<R extends KeyRecord, O extends TableBackendOp
     }
   }
 
+  clearNamespace(except: string): void {
+    const { namespace } = this.tables
+    const record = this.tables.find()
+    const slots = record?.space(namespace)
+    if (record === undefined || slots === undefined) return
+    for (let number = 0; number < slots.count; number++)
+      if (this.registry.at(number).name !== except) this.tables.removeSlot(record, namespace, number)
+  }
+
   keys(stateName: string): Iterable<Key> {
     const state = this.registry.get(stateName)
     if (state === undefined) return []

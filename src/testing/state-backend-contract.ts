@@ -234,6 +234,50 @@ export function stateBackendContract(
       await backend.close()
     })
 
+    test('clears all states of a key and namespace but one, also those that nobody declared yet', async () => {
+      const before = await make(base)
+      const write = (namespace: string) => {
+        before.setCurrentNamespace(namespace)
+        before.getState(count()).update(1)
+        before.getListState(new ListStateDescriptor<number>('list')).add(1)
+        before.getMapState(new MapStateDescriptor<string, number>('map')).put('x', 1)
+        before.setCurrentNamespace('')
+      }
+      for (const key of ['a', 'b'])
+        await withKey(before, key, () => {
+          write('')
+          write('w')
+        })
+      const images = await imagesOf(before)
+      await before.close()
+      const backend = await makeBackend(base)
+      await restoreImages(backend, images)
+      await withKey(backend, 'a', () => {
+        backend.setCurrentNamespace('w')
+        backend.clearNamespace('list')
+        backend.setCurrentNamespace('')
+      })
+      const held = (key: Key, namespace: string) =>
+        withKey(backend, key, () => {
+          backend.setCurrentNamespace(namespace)
+          const read = [
+            backend.getState(count()).value(),
+            [...backend.getListState(new ListStateDescriptor<number>('list')).get()],
+            [...backend.getMapState(new MapStateDescriptor<string, number>('map')).keys()],
+          ]
+          backend.setCurrentNamespace('')
+          return read
+        })
+      expect(await held('a', 'w')).toEqual([null, [1], []])
+      for (const [key, namespace] of [
+        ['a', ''],
+        ['b', 'w'],
+        ['b', ''],
+      ] as const)
+        expect(await held(key, namespace)).toEqual([1, [1], ['x']])
+      await backend.close()
+    })
+
     test('a damaged image is refused, naming operator and key group', async () => {
       const backend = await make(base)
       await withKey(backend, 'a', () => backend.getState(count()).update(1))

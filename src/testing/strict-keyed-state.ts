@@ -204,6 +204,9 @@ export class StrictKeyedState implements KeyedStateBackend {
     this.written.add(descriptor.name)
     this.inner.mergeNamespaces(descriptor, target, sources)
   }
+  clearNamespace(except: string): void {
+    this.inner.clearNamespace(except)
+  }
   keys(stateName: string): Iterable<Key> {
     return this.inner.keys(stateName)
   }

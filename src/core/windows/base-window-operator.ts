@@ -26,7 +26,7 @@ import { type Window, windowOf } from './time-window.ts'
 import { fires, purges, type Trigger, type TriggerResult } from './trigger.ts'
 import { EventTimeTrigger, ProcessingTimeTrigger } from './triggers.ts'
 import type { WindowAssigner } from './window-assigner.ts'
-import { type ContentsSpec, createContents, type WindowContents } from './window-contents.ts'
+import { CONTENTS, type ContentsSpec, createContents, type WindowContents } from './window-contents.ts'
 import { WindowFunctionContext, WindowTimes, WindowTriggerContext } from './window-contexts.ts'
 import type { AnyWindowFunction, WindowCall } from './window-function.ts'
 
@@ -283,18 +283,23 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
   /** Removes what is left of a window besides its contents. */
   protected remove(window: Window): void | Promise<void> {
     const { fn, trigger } = this.spec
-    this.clearTrigger(window, trigger)
+    trigger.clear(window, this.triggerContext.at(window))
     this.state.setCurrentNamespace('')
     const wait =
       typeof fn === 'object' && fn['clear'] !== undefined
         ? this.named('clear', () => fn['clear'](this.functionContext.at(window)))
         : undefined
-    return andThen(wait, () => this.functionContext.clearState(window))
+    return andThen(wait, () => this.clearState(window))
   }
 
-  protected clearTrigger(window: Window, trigger: Trigger<any, any>): void {
-    trigger.clear(window, this.triggerContext.at(window))
-    this.triggerContext.clearState(window)
+  /**
+   * Removes what trigger and function left behind, also before a restore. Contents stay: those of another window may lie in the namespace of
+   * one that was merged into it.
+   */
+  protected clearState(window: Window): void {
+    this.state.setCurrentNamespace(window.namespace)
+    this.state.clearNamespace(CONTENTS)
+    this.state.setCurrentNamespace('')
   }
 
   /** Names the user's method in its errors: in timers they would be told as errors of `onTimer`. */

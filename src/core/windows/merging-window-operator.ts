@@ -47,7 +47,8 @@ export class MergingWindowOperator extends BaseWindowOperator {
       ),
     )
     for (const each of old) {
-      this.clearTrigger(each, trigger)
+      trigger.clear(each, this.triggerContext.at(each))
+      this.clearState(each)
       this.deleteCleanup(each)
     }
     this.contents.merge(

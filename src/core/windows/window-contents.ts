@@ -44,7 +44,8 @@ export interface WindowContents {
   merge(target: string, sources: readonly string[]): void
 }
 
-const NAME = 'window-contents'
+/** Name of the state that holds them. */
+export const CONTENTS = 'window-contents'
 
 /** The contents that a window operator keeps. */
 export function createContents(
@@ -73,7 +74,7 @@ abstract class FoldedContents {
 
   constructor(state: KeyedStateBackend) {
     this.state = state
-    this.held = state.getState(new ValueStateDescriptor(NAME))
+    this.held = state.getState(new ValueStateDescriptor(CONTENTS))
   }
 
   protected abstract combine(a: unknown, b: unknown): unknown
@@ -168,7 +169,7 @@ class ReducedContents extends FoldedContents implements WindowContents {
 
 class ListContents implements WindowContents {
   private readonly state: KeyedStateBackend
-  private readonly descriptor = new ListStateDescriptor<unknown>(NAME)
+  private readonly descriptor = new ListStateDescriptor<unknown>(CONTENTS)
   private readonly held: ListState<unknown>
 
   constructor(state: KeyedStateBackend) {
@@ -200,7 +201,7 @@ class EvictedContents implements WindowContents {
   private readonly evictor: Evictor
   private readonly state: KeyedStateBackend
   private readonly context: EvictorContext
-  private readonly descriptor = new ListStateDescriptor<TimestampedValue<unknown>>(NAME)
+  private readonly descriptor = new ListStateDescriptor<TimestampedValue<unknown>>(CONTENTS)
   private readonly held: ListState<TimestampedValue<unknown>>
   /** What the window function sees, and how many elements the window held. */
   private seen: readonly TimestampedValue<unknown>[] = []

@@ -82,11 +82,6 @@ export class WindowTriggerContext extends WindowTimes implements OnMergeContext 
     }
     this.states.namespace = namespace
   }
-
-  /** Removes what the trigger left behind. */
-  clearState(window: Window): void {
-    this.states.clear(window.namespace)
-  }
 }
 
 /** Context of process window functions. */
@@ -135,10 +130,5 @@ export class WindowFunctionContext implements ProcessWindowContext<any> {
   }
   output<X>(tag: OutputTag<X>, value: X): void {
     this.parts.collector.collectSide(tag.id, value)
-  }
-
-  /** Removes the state of a window that is over. */
-  clearState(window: Window): void {
-    this.states?.clear(window.namespace)
   }
 }

@@ -41,7 +41,7 @@ function noAsyncMap({ name }: StateDescriptor): MillraceError {
   )
 }
 
-/** A state store whose handles obey `namespace`. It remembers which states were used, so that a window's can be removed with it. */
+/** A state store whose handles obey `namespace`. */
 export class WindowStateStore implements KeyedStateStore {
   /** Namespace of the window that a function is called for. Must be set before the call. */
   namespace: Namespace = ''
@@ -136,13 +136,6 @@ export class WindowStateStore implements KeyedStateStore {
   merge(descriptor: StateDescriptor, sources: readonly Namespace[]): void {
     this.get(descriptor)
     this.state.mergeNamespaces(descriptor, this.namespace, sources)
-  }
-
-  /** Removes all state of a window that came through this store. */
-  clear(namespace: Namespace): void {
-    if (this.known.size === 0) return
-    this.namespace = namespace
-    for (const { handle } of this.known.values()) handle.clear()
   }
 
   private folding<IN, OUT>(inner: AggregatingState<IN, OUT>): AggregatingState<IN, OUT> {

@@ -95,6 +95,22 @@ describe('process window functions', () => {
     expect(harness.keysOf('firings')).toEqual([])
   })
 
+  test('state of a window from before a restore goes with it, though nobody asks for it any more', async () => {
+    const windows = tumbling()
+    windows.setAllowedLateness(10)
+    const before = await harnessOf(windows.process(new Firings()))
+    await send(before, 'a 1@1')
+    await before.processWatermark(9)
+    class Silent extends ProcessWindowFunction<Row, string, string> {
+      override process() {}
+    }
+    const harness = await harnessOf(windows.process(new Silent()), { restore: await before.snapshot() })
+    expect(harness.stateEntries()).toBe(4)
+    await harness.processWatermark(19)
+    // What is left is the state of the key.
+    expect([harness.stateEntries(), harness.timerCount()]).toEqual([2, 0])
+  })
+
   test('may take their time: the next record waits, and the window is cleared afterwards', async () => {
     const windows = windowsOf(GlobalWindows.create())
     windows.setTrigger(PurgingTrigger.of(CountTrigger.of(2)))
