@@ -397,7 +397,11 @@ export class Attempt {
     const head = vertex.operators[0] as ChainedOperator
     const stored = restored?.operator(head.uid)?.inFlight ?? []
     if (restored === undefined || stored.length === 0) return []
-    return restoredFor(graph, vertex, subtask, stored, (uid) => restored.parallelism(uid))
+    const sender = (edge: JobEdge, from: number): SubtaskInfo => {
+      const up = graph.vertices[edge.from] as JobVertex
+      return this.#info(up, up.operators[edge.fromOperator] as ChainedOperator, from)
+    }
+    return restoredFor(graph, vertex, subtask, stored, (uid) => restored.parallelism(uid), sender)
   }
 
   /** How far the subtask is, and which of its channels hold it back. */

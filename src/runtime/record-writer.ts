@@ -8,8 +8,8 @@ import type { RecordVector, StreamEvent } from '../core/element.ts'
 import { recordVector } from '../core/element.ts'
 import { subtaskOfKey } from '../core/graph/key-groups.ts'
 import type { Partitioner } from '../core/graph/stream-graph.ts'
-import { userError } from '../core/operators/user-error.ts'
 import type { LocalChannel } from './channel.ts'
+import { customChoice, named } from './partition-choice.ts'
 import type { FullReceivers, TaskLoad } from './task-load.ts'
 
 /** What a writer knows of its edge. */
@@ -98,12 +98,7 @@ export class RecordWriter {
         return (vector) => this.#scatter(vector, choice)
       }
       case 'custom': {
-        const { choose, keyOf } = partitioner
-        const choice = named(
-          (value) => choose(keyOf(value), n),
-          options.sender,
-          'partitionCustom for the output',
-        )
+        const choice = customChoice(partitioner, n, options.sender)
         return (vector) => this.#scatter(vector, choice)
       }
     }
@@ -116,32 +111,13 @@ export class RecordWriter {
     for (let i = 0; i < vector.values.length; i++) {
       const value = vector.values[i]
       const to = channelOf(value)
-      const bucket = values[to]
-      if (bucket === undefined)
-        throw new RangeError(`the partitioner chose channel ${to}; there are ${n} (0 to ${n - 1})`)
-      bucket.push(value)
+      ;(values[to] as unknown[]).push(value)
       ;(timestamps[to] as number[]).push(vector.timestamps[i] as number)
     }
     for (let to = 0; to < n; to++) {
       const bucket = values[to] as unknown[]
       if (bucket.length > 0)
         (this.#channels[to] as LocalChannel).push(recordVector(bucket, timestamps[to] as number[]))
-    }
-  }
-}
-
-/** The same choice, whose errors tell the sender and the record. */
-function named(
-  choose: (value: unknown) => number,
-  sender: SubtaskInfo | undefined,
-  what: string,
-): (value: unknown) => number {
-  if (sender === undefined) return choose
-  return (value) => {
-    try {
-      return choose(value)
-    } catch (error) {
-      throw userError(error, sender, what, value)
     }
   }
 }

@@ -4,10 +4,12 @@
  * make them again. A broadcast edge cannot change: its receivers had read it to different places.
  */
 import type { InFlightElement, KeptElement } from '../checkpoint/in-flight.ts'
+import type { SubtaskInfo } from '../core/connector.ts'
 import { recordVector } from '../core/element.ts'
 import type { JobEdge, JobGraph, JobVertex } from '../core/graph/job-graph.ts'
 import { subtaskOfKey } from '../core/graph/key-groups.ts'
 import { MillraceError } from '../errors.ts'
+import { customChoice } from './partition-choice.ts'
 
 /** Name of an edge in checkpoints: the operators at its ends, by uid. */
 export function edgeName(graph: JobGraph, edge: JobEdge): string {
@@ -33,13 +35,17 @@ export interface RestoredElement {
 /** Parallelism of a vertex's operator when the checkpoint was taken; undefined = it was not there. */
 export type FormerParallelism = (uid: string) => number | undefined
 
-/** @throws MILLRACE_STATE_NOT_RESTORED for records whose edge is gone, or cannot be given out anew. */
+/**
+ * `senderOf` tells who sent a record, for errors of partitionCustom.
+ * @throws MILLRACE_STATE_NOT_RESTORED for records whose edge is gone, or cannot be given out anew.
+ */
 export function restoredFor(
   graph: JobGraph,
   vertex: JobVertex,
   subtask: number,
   stored: readonly StoredInFlight[],
   former: FormerParallelism,
+  senderOf?: (edge: JobEdge, from: number) => SubtaskInfo,
 ): RestoredElement[] {
   const edges = new Map(
     graph.edges.filter((edge) => edge.to === vertex.id).map((edge) => [edgeName(graph, edge), edge]),
@@ -54,7 +60,7 @@ export function restoredFor(
         former(up.operators[edge.fromOperator]?.uid ?? '') === up.parallelism
       if (same) return reader === subtask ? [{ edge, from, element }] : []
       if (element.kind !== 'records') return []
-      const own = ownPart(edge, vertex, reader, subtask, element)
+      const own = ownPart(edge, vertex, reader, subtask, element, senderOf?.(edge, from))
       return own === undefined ? [] : [{ edge, from: from % up.parallelism, element: own }]
     }),
   )
@@ -67,6 +73,7 @@ function ownPart(
   reader: number,
   subtask: number,
   vector: Extract<KeptElement, { kind: 'records' }>,
+  sender: SubtaskInfo | undefined,
 ): KeptElement | undefined {
   switch (partitioner.kind) {
     case 'broadcast':
@@ -80,8 +87,10 @@ function ownPart(
       return pick(vector, (value) => subtaskOfKey(keyOf(value), maxParallelism, parallelism) === subtask)
     }
     case 'custom': {
-      const { choose, keyOf } = partitioner
-      return pick(vector, (value) => choose(keyOf(value), parallelism) === subtask)
+      // As where records are sent: nobody is asked which of one it is.
+      if (parallelism === 1) return vector
+      const choice = customChoice(partitioner, parallelism, sender)
+      return pick(vector, (value) => choice(value) === subtask)
     }
     case 'global':
       return subtask === 0 ? vector : undefined

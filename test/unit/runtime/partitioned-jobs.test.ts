@@ -36,8 +36,8 @@ class Place extends AbstractRichFunction {
 
 type Partition = (stream: DataStream<string>) => DataStream<string>
 
-/** RECORDS values over four splits go from `up` subtasks to `down` subtasks; answers 'value from to'. */
-async function run(partition: Partition, up: number, down: number): Promise<[string, number, number][]> {
+/** RECORDS values over four splits go from `up` subtasks to `down` subtasks. */
+async function started(partition: Partition, up: number, down: number): Promise<TestDriver> {
   const driver = await TestDriver.start(
     (env: StreamExecutionEnvironment) => {
       const numbers = env
@@ -61,6 +61,12 @@ async function run(partition: Partition, up: number, down: number): Promise<[str
     'in',
     Array.from({ length: RECORDS }, (_, i) => ({ value: i, partition: i % 4 })),
   )
+  return driver
+}
+
+/** The values that came out, with the subtasks that they came from and went to. */
+async function run(partition: Partition, up: number, down: number): Promise<[string, number, number][]> {
+  const driver = await started(partition, up, down)
   await driver.catchUp()
   return (await driver.committed<string>('out')).map((text) => {
     const [value, from, to] = text.split(' ')
@@ -123,6 +129,23 @@ describe.each(PARALLELISMS)('from %i to %i subtasks', (up, down) => {
     )
     for (const [value, , to] of rows) expect(to).toBe(Number(value) % down)
     expect(rows).toHaveLength(RECORDS)
+  })
+})
+
+test('partitionCustom that chooses what is not there fails the job, with the record', async () => {
+  const driver = await started(
+    (stream) =>
+      stream.partitionCustom(
+        (key: number, partitions) => (key === 5 ? partitions : 0),
+        (text) => Number(text.split(' ')[0]),
+      ),
+    1,
+    3,
+  )
+  await expect(driver.advance(5_000)).rejects.toMatchObject({
+    message: expect.stringMatching(
+      /partitionCustom for the output of operator 'map'.*failed: it chose partition 3; there are 3 \(0 to 2\)/,
+    ),
   })
 })
 

@@ -81,6 +81,7 @@ describe('one edge that leaves a chain', () => {
     for (const partitioner of [
       { kind: 'hash', keyOf: fails },
       { kind: 'custom', choose: () => 0, keyOf: fails },
+      { kind: 'custom', choose: () => 2, keyOf: () => 1 },
     ] as Partitioner[]) {
       const made = new RecordWriter(partitioner, [new LocalChannel(), new LocalChannel()], {
         subtask: 0,
@@ -123,7 +124,7 @@ describe('one edge that leaves a chain', () => {
           custom(() => bad),
           2,
         ).made.emit(vectorOf(1)),
-      ).toThrow(/the partitioner chose channel/)
+      ).toThrow(/it chose partition .*there are 2 \(0 to 1\)/)
   })
 
   test('events go to every channel, behind the records before them', () => {
