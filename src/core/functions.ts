@@ -19,6 +19,8 @@ import type {
   ReadOnlyBroadcastState,
   ReducingState,
   ReducingStateDescriptor,
+  StateDescriptor,
+  StateOf,
   ValueState,
   ValueStateDescriptor,
 } from './state.ts'
@@ -155,18 +157,36 @@ export abstract class KeyedCoProcessFunction<K, IN1, IN2, OUT> extends AbstractR
 export interface ReadOnlyBroadcastContext<K> extends KeyedContext<K> {
   getBroadcastState<MK, MV>(descriptor: MapStateDescriptor<MK, MV>): ReadOnlyBroadcastState<MK, MV>
 }
+/** Context of timers of the keyed side: they read broadcast state too. */
+export interface BroadcastOnTimerContext<K> extends OnTimerContext<K>, ReadOnlyBroadcastContext<K> {}
+/** Context of the side without keys of a broadcast connection. */
+export interface ReadOnlyBroadcastProcessContext extends ProcessContext {
+  getBroadcastState<MK, MV>(descriptor: MapStateDescriptor<MK, MV>): ReadOnlyBroadcastState<MK, MV>
+}
 /** Context of the broadcast side. */
 export interface BroadcastContext extends ProcessContext {
   getBroadcastState<MK, MV>(descriptor: MapStateDescriptor<MK, MV>): BroadcastState<MK, MV>
 }
-/** A keyed stream connected with a broadcast one. */
-export abstract class KeyedBroadcastProcessFunction<K, IN, B, OUT> extends AbstractRichFunction {
+/** Context of the broadcast side beside a keyed stream. */
+export interface KeyedBroadcastContext<K> extends BroadcastContext {
+  /**
+   * Calls `f` with each key of this subtask that holds the state, and with the state, which it may change; in no order. A promise of `f` is
+   * awaited before the next key. Keys whose state is not on the heap are loaded, some at a time: then the answer is a promise. The next
+   * record waits for it in any case; await it if what follows needs it.
+   */
+  applyToKeyedState<D extends StateDescriptor>(
+    descriptor: D,
+    f: (key: K, state: StateOf<D>) => void | Promise<void>,
+  ): void | Promise<void>
+}
+
+/** A stream without keys connected with a broadcast one. */
+export abstract class BroadcastProcessFunction<IN, B, OUT> extends AbstractRichFunction {
   declare readonly Context: BroadcastContext
-  declare readonly ReadOnlyContext: ReadOnlyBroadcastContext<K>
-  declare readonly OnTimerContext: OnTimerContext<K>
+  declare readonly ReadOnlyContext: ReadOnlyBroadcastProcessContext
   abstract processElement(
     value: IN,
-    context: ReadOnlyBroadcastContext<K>,
+    context: ReadOnlyBroadcastProcessContext,
     out: Collector<OUT>,
   ): void | Promise<void>
   abstract processBroadcastElement(
@@ -174,5 +194,26 @@ export abstract class KeyedBroadcastProcessFunction<K, IN, B, OUT> extends Abstr
     context: BroadcastContext,
     out: Collector<OUT>,
   ): void | Promise<void>
-  onTimer(_timestamp: number, _context: OnTimerContext<K>, _out: Collector<OUT>): void | Promise<void> {}
+}
+
+/** A keyed stream connected with a broadcast one. */
+export abstract class KeyedBroadcastProcessFunction<K, IN, B, OUT> extends AbstractRichFunction {
+  declare readonly Context: KeyedBroadcastContext<K>
+  declare readonly ReadOnlyContext: ReadOnlyBroadcastContext<K>
+  declare readonly OnTimerContext: BroadcastOnTimerContext<K>
+  abstract processElement(
+    value: IN,
+    context: ReadOnlyBroadcastContext<K>,
+    out: Collector<OUT>,
+  ): void | Promise<void>
+  abstract processBroadcastElement(
+    value: B,
+    context: KeyedBroadcastContext<K>,
+    out: Collector<OUT>,
+  ): void | Promise<void>
+  onTimer(
+    _timestamp: number,
+    _context: BroadcastOnTimerContext<K>,
+    _out: Collector<OUT>,
+  ): void | Promise<void> {}
 }

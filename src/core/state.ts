@@ -192,6 +192,20 @@ export class AggregatingStateDescriptor<IN, ACC, OUT> extends StateDescriptor {
   }
 }
 
+/** The state that a descriptor declares. */
+export type StateOf<D extends StateDescriptor> =
+  D extends ValueStateDescriptor<infer T>
+    ? ValueState<T>
+    : D extends ListStateDescriptor<infer T>
+      ? ListState<T>
+      : D extends MapStateDescriptor<infer K, infer V>
+        ? MapState<K, V>
+        : D extends ReducingStateDescriptor<infer T>
+          ? ReducingState<T>
+          : D extends AggregatingStateDescriptor<infer IN, any, infer OUT>
+            ? AggregatingState<IN, OUT>
+            : never
+
 /** Gives states for the current key. What rich functions and operators use. */
 export interface KeyedStateStore {
   getState<T>(descriptor: ValueStateDescriptor<T>): ValueState<T>
@@ -275,6 +289,11 @@ export interface KeyedStateBackend extends KeyedStateStore {
   clearNamespace(except: string): void
   /** Keys that hold the named state, for queries and tests. */
   keys(stateName: string): Iterable<Key>
+  /**
+   * Keys that hold the named state, those that are not at hand too; there may be others among them. No other call may come before the
+   * promise resolves.
+   */
+  keysWith(stateName: string): Iterable<Key> | Promise<readonly Key[]>
   timers(): TimerQueues
   /**
    * The synchronous part of snapshot n: an exact freeze. Whatever user code does afterwards does not change what the frozen state holds.

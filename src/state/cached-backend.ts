@@ -16,7 +16,7 @@ import { unpackImages } from '../checkpoint/checkpoint-storage.ts'
 import type { SelfStoringBackend, SelfStoringState } from '../checkpoint/keyed-snapshot.ts'
 import type { Key, KeyGroupImage } from '../core/state.ts'
 import { MillraceError } from '../errors.ts'
-import { CacheCodec, rowVisitor } from './cached-codec.ts'
+import { CacheCodec } from './cached-codec.ts'
 import { CacheEvictor } from './cached-evictor.ts'
 import { CacheFolds } from './cached-folds.ts'
 import { CacheFreezes } from './cached-freeze.ts'
@@ -31,6 +31,7 @@ import {
   type SealedState,
 } from './cached-parts.ts'
 import { CachedRecord, NEW_RECORD_WEIGHT, type RowBytes, weightOf, weightOfBytes } from './cached-record.ts'
+import { coldKeys, coldRowVisitor } from './cached-rows.ts'
 import { CacheSnapshots } from './cached-snapshots.ts'
 import type { ColdRecord, ColdStore } from './cold-store.ts'
 import type { ImageState } from './key-group-image.ts'
@@ -124,6 +125,18 @@ export class CachedKeyedStateBackend
     if (missing.length === 0) return room
     const loaded = this.#load(missing)
     return room === undefined ? loaded : Promise.all([loaded, room]).then(() => undefined)
+  }
+
+  override keysWith(stateName: string): Iterable<Key> | Promise<readonly Key[]> {
+    return this.#mayBeCold ? this.#allKeys(stateName) : super.keysWith(stateName)
+  }
+
+  /** The evictor, the only one that takes records off the heap, has nothing to do before the next prefetch. */
+  async #allKeys(stateName: string): Promise<readonly Key[]> {
+    await this.#evictor?.settled()
+    const isHere = (key: Key): boolean => this.isNameHere({ key, part: undefined })
+    const cold = await coldKeys(this.#store!, this.options.range, this.#segment, this.#codec, isHere)
+    return [...this.keys(stateName), ...cold]
   }
 
   freeze(checkpointId: number): SelfStoringState {
@@ -450,23 +463,10 @@ export class CachedKeyedStateBackend
       return
     }
     this.#mayBeCold = true
+    const check = this.checkKeyGroup.bind(this)
     let rows: ColdRecord[] = []
     for (const image of images) {
-      this.visitImage(image, (states) =>
-        rowVisitor(
-          states,
-          (key, part) => {
-            this.checkKeyGroup(key, image.keyGroup)
-            const record = new CachedRecord(key, part, 0)
-            record.keyGroup = image.keyGroup
-            return record
-          },
-          (record, { state, change }, namespace, slot) =>
-            record.spaceForWrite(namespace).set(state.number, change === undefined ? slot : change(slot)),
-          (record, timers) =>
-            rows.push(this.#codec.coldRecord(record, this.#codec.restoredRowOf(record, timers))),
-        ),
-      )
+      this.visitImage(image, (states) => coldRowVisitor(this.#codec, states, image.keyGroup, rows, check))
       if (rows.length < ROWS_PER_WRITE) continue
       await this.#store.write(this.#segment, rows)
       rows = []

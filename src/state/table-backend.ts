@@ -219,6 +219,10 @@ export abstract class TableBackend<R extends KeyRecord, O extends TableBackendOp
     return keys
   }
 
+  keysWith(stateName: string): Iterable<Key> | Promise<readonly Key[]> {
+    return this.keys(stateName)
+  }
+
   timers(): HeapTimerQueues {
     return this.queues
   }

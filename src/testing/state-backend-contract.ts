@@ -278,6 +278,27 @@ export function stateBackendContract(
       await backend.close()
     })
 
+    test('knows all keys that hold a state, also those whose state is not at hand', async () => {
+      const backend = await make(base)
+      const state = backend.getState(count())
+      const other = backend.getState(new ValueStateDescriptor<number>('other'))
+      const keys: Key[] = Array.from({ length: 40 }, (_, i) => (i % 2 === 0 ? `user-${i}` : ['pair', i]))
+      for (const key of keys) {
+        await withKey(backend, key, () => state.update(1))
+        await backend.settle()
+      }
+      await withKey(backend, 'gone', () => state.update(1))
+      await withKey(backend, 'gone', () => state.clear())
+      await withKey(backend, 'other', () => other.update(1))
+      const known = [...(await backend.keysWith('count'))]
+      const held: Key[] = []
+      for (const key of known) if ((await withKey(backend, key, () => state.value())) !== null) held.push(key)
+      const texts = (all: readonly Key[]) => all.map((key) => JSON.stringify(key)).sort()
+      expect(texts(held)).toEqual(texts(keys))
+      expect(known).not.toContain('gone')
+      await backend.close()
+    })
+
     test('a damaged image is refused, naming operator and key group', async () => {
       const backend = await make(base)
       await withKey(backend, 'a', () => backend.getState(count()).update(1))

@@ -210,6 +210,9 @@ export class StrictKeyedState implements KeyedStateBackend {
   keys(stateName: string): Iterable<Key> {
     return this.inner.keys(stateName)
   }
+  keysWith(stateName: string): Iterable<Key> | Promise<readonly Key[]> {
+    return this.inner.keysWith(stateName)
+  }
   timers(): TimerQueues {
     return this.inner.timers()
   }

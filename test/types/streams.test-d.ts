@@ -3,6 +3,7 @@ import {
   type AllWindowedStream,
   type AsyncMapState,
   AsyncMapStateDescriptor,
+  BroadcastProcessFunction,
   type BroadcastState,
   type BroadcastStream,
   bytes,
@@ -399,7 +400,34 @@ class ApplyRules extends KeyedBroadcastProcessFunction<
     ctx.getBroadcastState(rules).put(rule.name, rule.limit)
   }
 }
+class Recount extends KeyedBroadcastProcessFunction<string, Order, number, Order> {
+  override processElement() {}
+  override processBroadcastElement(_limit: number, ctx: this['Context']) {
+    return ctx.applyToKeyedState(new ValueStateDescriptor<Order>('last'), (key, state) => {
+      expectType<string>()(key)
+      expectType<Order | null>()(state.value())
+    })
+  }
+  override onTimer(_time: number, ctx: this['OnTimerContext']) {
+    expectType<number | undefined>()(ctx.getBroadcastState(rules).get('limit'))
+    // @ts-expect-error timers only read
+    ctx.getBroadcastState(rules).put('limit', 1)
+  }
+}
+class Plain extends BroadcastProcessFunction<Order, { name: string; limit: number }, number> {
+  override processElement(order: Order, ctx: this['ReadOnlyContext'], out: Collector<number>) {
+    out.collect(order.amount - (ctx.getBroadcastState(rules).get('limit') ?? 0))
+  }
+  override processBroadcastElement(rule: { name: string; limit: number }, ctx: this['Context']) {
+    ctx.getBroadcastState(rules).put(rule.name, rule.limit)
+    // @ts-expect-error without keys there is no keyed state
+    ctx.applyToKeyedState
+  }
+}
 const broadcast = ruleStream.broadcast(rules)
+expectType<SingleOutputStreamOperator<number>>()(orders.connect(broadcast).process(new Plain()))
+declare const limitStream: DataStream<number>
+byUser.connect(limitStream.broadcast(rules)).process(new Recount())
 expectType<BroadcastStream<{ name: string; limit: number }>>()(broadcast)
 expectType<SingleOutputStreamOperator<Order>>()(byUser.connect(broadcast).process(new ApplyRules()))
 expectType<DataStream<Order>>()(orders.broadcast())

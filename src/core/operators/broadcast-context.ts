@@ -4,12 +4,20 @@
 import { GraphError } from '../../errors.ts'
 import type {
   BroadcastContext,
-  OnTimerContext,
-  ProcessContext,
+  BroadcastOnTimerContext,
+  KeyedBroadcastContext,
   ReadOnlyBroadcastContext,
+  ReadOnlyBroadcastProcessContext,
 } from '../functions.ts'
-import type { BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState } from '../state.ts'
+import type {
+  BroadcastState,
+  MapStateDescriptor,
+  ReadOnlyBroadcastState,
+  StateDescriptor,
+  StateOf,
+} from '../state.ts'
 import type { InvocationGuard } from './invocation-guard.ts'
+import type { KeyedStateVisits } from './keyed-state-visit.ts'
 import type { DefaultOperatorStateStore } from './operator-state-store.ts'
 import {
   CollectingContext,
@@ -17,11 +25,6 @@ import {
   KeyedCollectingContext,
   type KeyedContextParts,
 } from './process-context.ts'
-
-/** Context of the side that only reads, without keys. */
-export interface ReadOnlyContext extends ProcessContext {
-  getBroadcastState<MK, MV>(descriptor: MapStateDescriptor<MK, MV>): ReadOnlyBroadcastState<MK, MV>
-}
 
 /** The broadcast states that an operator declares. */
 export type BroadcastDescriptors = readonly MapStateDescriptor<any, any>[]
@@ -130,8 +133,23 @@ export class WritingContext extends CollectingContext implements BroadcastContex
   }
 }
 
+/** Context of the broadcast side beside a keyed stream. */
+export class KeyedWritingContext extends WritingContext implements KeyedBroadcastContext<any> {
+  private readonly visits: KeyedStateVisits
+  constructor(parts: CollectingParts, states: BroadcastStates, visits: KeyedStateVisits) {
+    super(parts, states)
+    this.visits = visits
+  }
+  applyToKeyedState<D extends StateDescriptor>(
+    descriptor: D,
+    f: (key: any, state: StateOf<D>) => void | Promise<void>,
+  ): void | Promise<void> {
+    return this.visits.apply(descriptor, f)
+  }
+}
+
 /** Context of the other side. */
-export class ReadingContext extends CollectingContext implements ReadOnlyContext {
+export class ReadingContext extends CollectingContext implements ReadOnlyBroadcastProcessContext {
   private readonly states: BroadcastStates
   constructor(parts: CollectingParts, states: BroadcastStates) {
     super(parts.guard, parts.collector, parts.clock, parts.watermark)
@@ -155,10 +173,7 @@ export class KeyedReadingContext extends KeyedCollectingContext implements ReadO
 }
 
 /** Timers may read broadcast state too, as in Flink. */
-export class FiringReadingContext
-  extends FiringContext
-  implements OnTimerContext<any>, ReadOnlyBroadcastContext<any>
-{
+export class FiringReadingContext extends FiringContext implements BroadcastOnTimerContext<any> {
   private readonly states: BroadcastStates
   constructor(parts: KeyedContextParts, states: BroadcastStates) {
     super(parts)

@@ -7,6 +7,7 @@ import type {
   BroadcastContext,
   Collector,
   KeyedBroadcastProcessFunction,
+  ReadOnlyBroadcastProcessContext,
   RichFunction,
 } from '../functions.ts'
 import type { DueTimer } from '../state.ts'
@@ -15,18 +16,24 @@ import {
   BroadcastStates,
   FiringReadingContext,
   KeyedReadingContext,
+  KeyedWritingContext,
   ReadingContext,
-  type ReadOnlyContext,
   WritingContext,
 } from './broadcast-context.ts'
+import { isThenable } from './continuation.ts'
 import { FunctionOperator, functionOperator } from './function-operator.ts'
 import { KeyedOperator } from './keyed-operator.ts'
+import { KeyedStateVisits } from './keyed-state-visit.ts'
 import type { TimeDomain } from './keyed-timers.ts'
 import type { KeyOf, OperatorContext, OperatorFactory, OperatorRestore } from './stream-operator.ts'
 
 /** A stream without keys connected with a broadcast one. */
 export interface BroadcastProcessFunctionLike<IN, B, OUT> extends RichFunction {
-  processElement(value: IN, context: ReadOnlyContext, out: Collector<OUT>): void | Promise<void>
+  processElement(
+    value: IN,
+    context: ReadOnlyBroadcastProcessContext,
+    out: Collector<OUT>,
+  ): void | Promise<void>
   processBroadcastElement(value: B, context: BroadcastContext, out: Collector<OUT>): void | Promise<void>
 }
 
@@ -51,7 +58,8 @@ class KeyedBroadcastProcessOperator extends KeyedOperator<KeyedBroadcastProcessF
   private readonly descriptors: BroadcastDescriptors
   private states!: BroadcastStates
   private readingContext!: KeyedReadingContext
-  private writingContext!: WritingContext
+  private writingContext!: KeyedWritingContext
+  private visits!: KeyedStateVisits
   private timerContext!: FiringReadingContext
 
   constructor(
@@ -68,7 +76,8 @@ class KeyedBroadcastProcessOperator extends KeyedOperator<KeyedBroadcastProcessF
     const parts = this.contextParts()
     this.states = new BroadcastStates(context.info.operatorName, this.guard, this.descriptors)
     this.readingContext = new KeyedReadingContext(parts, this.states)
-    this.writingContext = new WritingContext(parts, this.states)
+    this.visits = new KeyedStateVisits(context.info.operatorName, this.state, this.guard, context.vectorSize)
+    this.writingContext = new KeyedWritingContext(parts, this.states, this.visits)
     this.timerContext = new FiringReadingContext(parts, this.states)
   }
 
@@ -91,8 +100,12 @@ class KeyedBroadcastProcessOperator extends KeyedOperator<KeyedBroadcastProcessF
     return this.fn.processElement(value, this.readingContext, this.collector)
   }
 
-  private readonly broadcastStep = (value: unknown): unknown =>
-    this.fn.processBroadcastElement(value, this.writingContext, this.collector)
+  /** What goes on over keyed state belongs to the call, whether the function waits for it or not. */
+  private readonly broadcastStep = (value: unknown): unknown => {
+    const { visits } = this
+    const result = this.fn.processBroadcastElement(value, this.writingContext, this.collector)
+    return isThenable(result) ? result.then(() => visits.running) : visits.running
+  }
 
   protected override onTimer(timer: DueTimer, domain: TimeDomain): unknown {
     return this.fn.onTimer(timer.time, this.timerContext.at(timer.time, domain), this.collector)
