@@ -1,7 +1,11 @@
 /** Interval join of two keyed streams: what is said before the function. */
 
 import type { KeySelector } from '../core/functions.ts'
-import { type IntervalJoinSpec, intervalJoinOperator } from '../core/operators/interval-join.ts'
+import {
+  type IntervalJoinSpec,
+  inclusiveBounds,
+  intervalJoinOperator,
+} from '../core/operators/interval-join.ts'
 import type { ProcessJoin } from '../core/operators/join-context.ts'
 import type { OutputTag } from '../core/output-tag.ts'
 import type { Key } from '../core/state.ts'
@@ -87,8 +91,9 @@ export class IntervalJoined<T1, T2, S extends OpenStream> {
   /** Gets each pair. Results have the later of the two times. Event time only. */
   process<R>(f: ProcessJoin<T1, T2, R>): StreamOf<S, R> {
     checkCallable('process', f, ['processElement'])
-    const { lower, upper, lowerExclusive, upperExclusive } = this.#spec
-    if (lower === upper && (lowerExclusive || upperExclusive))
+    const { lower, upper } = this.#spec
+    const { from, to } = inclusiveBounds(this.#spec)
+    if (from > to)
       throw new GraphError(
         'MILLRACE_INVALID_GRAPH',
         `intervalJoin().between(${lower}, ${upper}) without its bounds is empty, so nothing would ever meet`,

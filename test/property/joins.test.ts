@@ -101,7 +101,9 @@ const bounds = fc
     lowerExclusive: fc.boolean(),
     upperExclusive: fc.boolean(),
   })
-  .filter(({ length, lowerExclusive, upperExclusive }) => length > 0 || (!lowerExclusive && !upperExclusive))
+  .filter(
+    ({ length, lowerExclusive, upperExclusive }) => length >= Number(lowerExclusive) + Number(upperExclusive),
+  )
   .map(({ lower, length, ...rest }): Bounds => ({ lower, upper: lower + length, ...rest }))
 
 /** All records are kept; a pair is told by looking at every one of them. */
@@ -138,7 +140,10 @@ class IntervalOracle {
 
   /** Flink removes a record when the watermark says that nothing can meet it. */
   private keptFor(side: 1 | 2): number {
-    return side === 1 ? Math.max(this.bounds.upper, 0) : Math.max(-this.bounds.lower, 0)
+    const { lower, upper, lowerExclusive, upperExclusive } = this.bounds
+    return side === 1
+      ? Math.max(upper - Number(upperExclusive), 0)
+      : Math.max(-(lower + Number(lowerExclusive)), 0)
   }
 }
 

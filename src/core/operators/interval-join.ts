@@ -35,6 +35,17 @@ export interface IntervalJoinSpec {
   readonly rightLateTag: string | undefined
 }
 
+/** The least and the greatest distance at which records meet. Times are whole milliseconds, so a bound that is left out ends one earlier, as in Flink. */
+export function inclusiveBounds({ lower, upper, lowerExclusive, upperExclusive }: IntervalJoinSpec): {
+  readonly from: number
+  readonly to: number
+} {
+  return {
+    from: lowerExclusive ? Math.floor(lower) + 1 : lower,
+    to: upperExclusive ? Math.ceil(upper) - 1 : upper,
+  }
+}
+
 /** Joins two keyed inputs. */
 export function intervalJoinOperator(
   fn: AnyJoinFunction,
@@ -59,8 +70,6 @@ interface Side {
   /** Partners of a record are between its time and these. */
   readonly from: number
   readonly to: number
-  readonly fromExclusive: boolean
-  readonly toExclusive: boolean
   kept: ListState<Kept>
 }
 
@@ -74,27 +83,24 @@ class IntervalJoinOperator extends KeyedOperator<AnyJoinFunction> {
 
   constructor(fn: AnyJoinFunction, spec: IntervalJoinSpec, keyOf: readonly [KeyOf, KeyOf]) {
     super(fn, keyOf)
-    const { lower, upper, lowerExclusive, upperExclusive } = spec
-    this.bucketMs = Math.max(1, upper - lower)
+    const { from, to } = inclusiveBounds(spec)
+    // By the bounds as they are declared: state is found again by its bucket.
+    this.bucketMs = Math.max(1, spec.upper - spec.lower)
     const kept = undefined as unknown as ListState<Kept>
     this.left = {
       mark: 'l',
       lateTag: spec.leftLateTag,
-      keptFor: Math.max(upper, 0),
-      from: lower,
-      to: upper,
-      fromExclusive: lowerExclusive,
-      toExclusive: upperExclusive,
+      keptFor: Math.max(to, 0),
+      from,
+      to,
       kept,
     }
     this.right = {
       mark: 'r',
       lateTag: spec.rightLateTag,
-      keptFor: Math.max(-lower, 0),
-      from: -upper,
-      to: -lower,
-      fromExclusive: upperExclusive,
-      toExclusive: lowerExclusive,
+      keptFor: Math.max(-from, 0),
+      from: -to,
+      to: -from,
       kept,
     }
   }
@@ -174,8 +180,7 @@ class IntervalJoinOperator extends KeyedOperator<AnyJoinFunction> {
       this.state.setCurrentNamespace(bucket)
       for (const kept of other.kept.get()) {
         const at = kept.timestamp
-        if (own.fromExclusive ? at <= from : at < from) continue
-        if (own.toExclusive ? at >= to : at > to) continue
+        if (at < from || at > to) continue
         if (at + other.keptFor > this.watermark) partners.push(kept)
       }
     }

@@ -64,6 +64,19 @@ describe('an interval join', () => {
     ])
   })
 
+  test('keeps no record longer for a bound that is exclusive', async () => {
+    const harness = await open(between(-5, 5).upperBoundExclusive().process(new Pairs()))
+    await left(harness, 10)
+    await harness.processWatermark(14)
+    await right(harness, 14)
+    expect(harness.values()).toEqual([])
+    const other = await open(between(-5, 5).lowerBoundExclusive().process(new Pairs()))
+    await right(other, 10)
+    await other.processWatermark(14)
+    await left(other, 14)
+    expect(other.values()).toEqual([])
+  })
+
   test('joins only records of one key', async () => {
     const harness = await open(between(-5, 5).process(new Pairs()))
     await left(harness, 10, 'a')
@@ -210,6 +223,9 @@ describe('an interval that nothing can be in is refused', () => {
   })
   test('with equal bounds of which one is exclusive', () => {
     expect(() => between(1, 1).upperBoundExclusive().process(new Pairs())).toThrow(/is empty/)
+    expect(() => between(1, 2).lowerBoundExclusive().upperBoundExclusive().process(new Pairs())).toThrow(
+      /is empty/,
+    )
   })
   test('with bounds that are no numbers', () => {
     expect(() => between(Number.NaN, 1)).toThrow(/lower bound/)
