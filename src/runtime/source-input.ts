@@ -8,7 +8,7 @@
  */
 
 import type { SourceReader, SourceSplit } from '../core/connector.ts'
-import { MAX_WATERMARK, type RecordVector } from '../core/element.ts'
+import { MAX_WATERMARK, type RecordVector, recordVector } from '../core/element.ts'
 import { withPosition } from '../core/operators/user-error.ts'
 import type { World } from '../core/ports.ts'
 import { type SourceWatermarker, WATERMARK_INTERVAL_MS } from '../core/time/watermarks.ts'
@@ -139,8 +139,27 @@ export class SourceInput implements TaskInput {
       const pending = this.#driver.records(0, vector)
       return pending === undefined ? 'worked' : pending.then(worked)
     }
-    const pending = this.#driver.records(0, this.#watermarker.onVector(splitId, vector))
-    return pending === undefined ? this.#advance() : this.#blocking(pending).then(() => this.#advance())
+    return this.#deliverFrom(0, splitId, this.#watermarker.stamped(vector), this.#watermarker)
+  }
+
+  /** Whatever the watermark generator says on a record goes out right behind that record, wherever vectors end. */
+  #deliverFrom(
+    start: number,
+    splitId: string,
+    vector: RecordVector,
+    watermarker: SourceWatermarker,
+  ): StepResult | Promise<StepResult> {
+    const { length } = vector.values
+    for (let from = start; ; ) {
+      const to = watermarker.onRecords(splitId, vector, from)
+      const pending = this.#driver.records(0, sliceOf(vector, from, to))
+      const sent =
+        pending === undefined ? this.#advance() : this.#blocking(pending).then(() => this.#advance())
+      if (to >= length) return sent
+      if (typeof sent !== 'string')
+        return sent.then(() => this.#deliverFrom(to, splitId, vector, watermarker))
+      from = to
+    }
   }
 
   /** Sends a watermark or status when it changed. */
@@ -243,6 +262,12 @@ export class SourceInput implements TaskInput {
       ? 'waiting until an asynchronous function takes records'
       : 'waiting for records of the source'
   }
+}
+
+function sliceOf(vector: RecordVector, from: number, to: number): RecordVector {
+  const { values, timestamps } = vector
+  if (from === 0 && to === values.length) return vector
+  return recordVector(values.slice(from, to), timestamps.slice(from, to))
 }
 
 function worked(): StepResult {

@@ -20,10 +20,11 @@ export function timestampsAndWatermarksOperator(strategy: WatermarkStrategy<any>
   return () => new TimestampsAndWatermarksOperator(strategy)
 }
 
-/** A watermark that the generator made right after record `after - 1` of the vector. */
+/** What the generator said right after record `after - 1` of the vector. */
 interface Punctuation {
   readonly after: number
   readonly timestamp: number
+  readonly idle: boolean
 }
 
 class TimestampsAndWatermarksOperator extends AbstractOperator implements WatermarkOutput {
@@ -32,6 +33,8 @@ class TimestampsAndWatermarksOperator extends AbstractOperator implements Waterm
   private readonly idleness: IdlenessTracker
   /** Highest watermark that the generator made. */
   private generated = MIN_WATERMARK
+  /** The generator says that the stream is idle. */
+  private markedIdle = false
   private emittedIdle = false
   private tickedAt = 0
 
@@ -51,7 +54,7 @@ class TimestampsAndWatermarksOperator extends AbstractOperator implements Waterm
     const assign = this.strategy.timestampAssigner
     const stamped = assign === undefined ? vector : assignTimestamps(vector, assign, this.info)
     this.idleness.onRecords()
-    return andThen(this.emitStatusIfChanged(), () => this.emitStamped(stamped))
+    return andThen(this.emitStatus(this.markedIdle), () => this.emitStamped(stamped))
   }
 
   private emitStamped(vector: RecordVector): void | Promise<void> {
@@ -63,15 +66,16 @@ class TimestampsAndWatermarksOperator extends AbstractOperator implements Waterm
     return punctuations.length === 0 ? this.output.emit(vector) : this.emitPunctuated(vector, punctuations)
   }
 
-  /** Shows each record to the generator; notes where it made a watermark. */
+  /** Shows each record to the generator; notes where it said something new. */
   private punctuate({ values, timestamps }: RecordVector): Punctuation[] {
     const punctuations: Punctuation[] = []
     let i = 0
     try {
       for (; i < values.length; i++) {
-        const before = this.generated
+        const { generated, markedIdle } = this
         this.generator.onEvent(values[i], timestamps[i]!, this)
-        if (this.generated > before) punctuations.push({ after: i + 1, timestamp: this.generated })
+        if (this.generated > generated || this.markedIdle !== markedIdle)
+          punctuations.push({ after: i + 1, timestamp: this.generated, idle: this.markedIdle })
       }
     } catch (error) {
       throw userError(error, this.info, 'The watermark generator', values[i])
@@ -79,7 +83,7 @@ class TimestampsAndWatermarksOperator extends AbstractOperator implements Waterm
     return punctuations
   }
 
-  /** The records up to each watermark, then the watermark, then the rest. */
+  /** The records up to each punctuation, then the watermark and the status, then the rest. */
   private emitPunctuated(
     { values, timestamps }: RecordVector,
     punctuations: readonly Punctuation[],
@@ -90,7 +94,7 @@ class TimestampsAndWatermarksOperator extends AbstractOperator implements Waterm
         : undefined
     const pieces = inOrder(punctuations.length, (i) =>
       andThen(emitSlice(i === 0 ? 0 : punctuations[i - 1]!.after, punctuations[i]!.after), () =>
-        this.emitRaised(punctuations[i]!.timestamp),
+        this.emitState(punctuations[i]!.timestamp, punctuations[i]!.idle),
       ),
     )
     return andThen(pieces, () => emitSlice(punctuations.at(-1)!.after, values.length))
@@ -100,7 +104,8 @@ class TimestampsAndWatermarksOperator extends AbstractOperator implements Waterm
   override processWatermark(timestamp: number): void | Promise<void> {
     if (timestamp !== MAX_WATERMARK || this.watermark === MAX_WATERMARK) return
     this.idleness.onRecords()
-    return andThen(this.emitStatusIfChanged(), () => this.emitRaised(MAX_WATERMARK))
+    this.markedIdle = false
+    return this.emitState(MAX_WATERMARK, false)
   }
 
   override processStatus(): void {}
@@ -113,7 +118,7 @@ class TimestampsAndWatermarksOperator extends AbstractOperator implements Waterm
     }
     this.tickIdleness(this.context.world.clock.now())
     this.requestTick()
-    return andThen(this.emitRaised(this.generated), () => this.emitStatusIfChanged())
+    return this.emitState(this.generated, this.markedIdle || this.idleness.idle)
   }
 
   /** Time in which records waited, or the task's loop was held by a call so that this tick is late, is no silence. */
@@ -127,7 +132,18 @@ class TimestampsAndWatermarksOperator extends AbstractOperator implements Waterm
 
   /** Called by the generator. */
   emitWatermark(timestamp: number): void {
+    this.markedIdle = false
     if (timestamp > this.generated) this.generated = timestamp
+  }
+
+  /** Called by the generator. */
+  markIdle(): void {
+    this.markedIdle = true
+  }
+
+  /** Called by the generator. */
+  markActive(): void {
+    this.markedIdle = false
   }
 
   private requestTick(): void {
@@ -140,8 +156,16 @@ class TimestampsAndWatermarksOperator extends AbstractOperator implements Waterm
     return this.output.emitWatermark(timestamp)
   }
 
-  private emitStatusIfChanged(): void | Promise<void> {
-    const { idle } = this.idleness
+  /** Active comes before the watermark, which is dropped behind idle; idle comes after what was said last. */
+  private emitState(timestamp: number, idle: boolean): void | Promise<void> {
+    const active = idle ? undefined : this.emitStatus(false)
+    return andThen(
+      andThen(active, () => this.emitRaised(timestamp)),
+      () => this.emitStatus(idle),
+    )
+  }
+
+  private emitStatus(idle: boolean): void | Promise<void> {
     if (idle === this.emittedIdle) return
     this.emittedIdle = idle
     return this.output.emitStatus({ kind: 'watermark-status', idle })

@@ -37,7 +37,7 @@ function notATime(timestamp: unknown): TypeError {
 }
 
 /**
- * Used by a source subtask: `onVector` for each poll, `onPeriodic` every WATERMARK_INTERVAL_MS, and after either `current`, whose answer
+ * Used by a source subtask: `stamped` and `onRecords` for each poll, `onPeriodic` every WATERMARK_INTERVAL_MS, and after either `current`, whose answer
  * goes downstream if it changed.
  */
 export class SourceWatermarker<T = unknown> {
@@ -55,10 +55,20 @@ export class SourceWatermarker<T = unknown> {
   }
 
   /** The records with their event times. */
-  onVector(splitId: string, vector: RecordVector<T>): RecordVector<T> {
-    const stamped = this.assign === undefined ? vector : assignTimestamps(vector, this.assign, this.info)
-    this.generate(() => this.splits.onVector(splitId, stamped.values, stamped.timestamps))
-    return stamped
+  stamped(vector: RecordVector<T>): RecordVector<T> {
+    return this.assign === undefined ? vector : assignTimestamps(vector, this.assign, this.info)
+  }
+
+  /**
+   * Stamped records, from index `from` on. Answers up to where they may be sent before `current` is: a generator may say something after any
+   * record. The rest must be given again, from there.
+   */
+  onRecords(splitId: string, { values, timestamps }: RecordVector<T>, from: number): number {
+    let to = values.length
+    this.generate(() => {
+      to = this.splits.onRecords(splitId, values, timestamps, from)
+    })
+    return to
   }
 
   onPeriodic(now: number): void {

@@ -1,7 +1,7 @@
 /**
  * The watermark of a source subtask: the minimum over its splits, because records of different splits arrive in any order.
  *
- *   split:  active ⇄ idle (silent for the time-out)     active, idle ─► finished (never counts again)
+ *   split:  active ⇄ idle (silent for the time-out, or its generator says so)     active, idle ─► finished (never counts again)
  *
  * Only active splits count. The combined watermark never falls: a split that comes back from idleness behind it gets late records, it
  * doesn't take anything back.
@@ -20,14 +20,38 @@ class SplitState<T> implements WatermarkOutput {
   readonly generator: WatermarkGenerator<T>
   readonly idleness: IdlenessTracker
   watermark = MIN_WATERMARK
+  /** Grows with whatever the generator says that is new. */
+  said = 0
+  private markedIdle = false
 
   constructor(generator: WatermarkGenerator<T>, idleTimeoutMs: number | undefined) {
     this.generator = generator
     this.idleness = new IdlenessTracker(idleTimeoutMs)
   }
 
+  get idle(): boolean {
+    return this.markedIdle || this.idleness.idle
+  }
+
   emitWatermark(timestamp: number): void {
-    if (timestamp > this.watermark) this.watermark = timestamp
+    this.mark(false)
+    if (!(timestamp > this.watermark)) return
+    this.watermark = timestamp
+    this.said++
+  }
+
+  markIdle(): void {
+    this.mark(true)
+  }
+
+  markActive(): void {
+    this.mark(false)
+  }
+
+  private mark(idle: boolean): void {
+    if (idle === this.markedIdle) return
+    this.markedIdle = idle
+    this.said++
   }
 }
 
@@ -57,14 +81,26 @@ export class SplitWatermarks<T> {
     this.splits.delete(splitId)
   }
 
-  /** Records of a split that was added. */
-  onVector(splitId: string, values: readonly T[], timestamps: readonly number[]): void {
+  /**
+   * Records of a split that was added, from index `from` on. Answers the index after the first record on which the generator said something
+   * new: what comes after it must be shown later, when that was sent. All are shown if nothing is said.
+   */
+  onRecords(splitId: string, values: readonly T[], timestamps: readonly number[], from: number): number {
     const split = this.splits.get(splitId)
-    if (split === undefined || values.length === 0) return
+    if (split === undefined || values.length === 0) return values.length
     split.idleness.onRecords()
     const { generator } = split
-    if (generator.onVector !== undefined) generator.onVector(timestamps)
-    else for (let i = 0; i < values.length; i++) generator.onEvent(values[i]!, timestamps[i]!, split)
+    if (generator.onVector !== undefined) {
+      generator.onVector(timestamps)
+      return values.length
+    }
+    const { said } = split
+    let i = from
+    while (i < values.length && split.said === said) {
+      generator.onEvent(values[i]!, timestamps[i]!, split)
+      i++
+    }
+    return i
   }
 
   /** Lets generators emit, and finds splits that turned idle. */
@@ -111,7 +147,7 @@ export class SplitWatermarks<T> {
   private advance(): boolean {
     let minimum = Number.POSITIVE_INFINITY
     for (const split of this.splits.values())
-      if (!split.idleness.idle && split.watermark < minimum) minimum = split.watermark
+      if (!split.idle && split.watermark < minimum) minimum = split.watermark
     if (minimum === Number.POSITIVE_INFINITY) return false
     if (minimum > this.combined) this.combined = minimum
     return true
@@ -120,8 +156,7 @@ export class SplitWatermarks<T> {
   /** Active splits that hold the watermark back, for people who wait for a window. */
   holdingBack(): string[] {
     const found: string[] = []
-    for (const [id, split] of this.splits)
-      if (!split.idleness.idle && split.watermark <= this.combined) found.push(id)
+    for (const [id, split] of this.splits) if (!split.idle && split.watermark <= this.combined) found.push(id)
     return found
   }
 }

@@ -8,7 +8,11 @@ export const WATERMARK_INTERVAL_MS = 200
 
 /** Where a generator puts its watermarks. One that is not above the last one is dropped. */
 export interface WatermarkOutput {
+  /** Also ends what `markIdle` began. */
   emitWatermark(timestamp: number): void
+  /** The split, or the stream, holds nobody back until it is active again. Records alone don't make it so: the generator says when. */
+  markIdle(): void
+  markActive(): void
 }
 
 /** Makes watermarks for one split or one subtask. */

@@ -123,6 +123,33 @@ describe('watermarks', () => {
   })
 })
 
+test('a watermark made on a record comes right behind it, wherever the vectors end', async () => {
+  const punctuated = WatermarkStrategy.forGenerator<number>(() => ({
+    onEvent(value, _timestamp, output) {
+      if (value % 10 === 0) output.emitWatermark(value)
+    },
+    onPeriodicEmit() {},
+  })).withTimestampAssigner((value) => value)
+  const sentFor = async (vectors: readonly (readonly number[])[]) => {
+    wired = wire(virtual, undefined)
+    reader = new QueueReader()
+    const made = input(punctuated)
+    for (const values of vectors) reader.put(...values)
+    while ((await made.step()) === 'worked');
+    return wired
+      .taken()
+      .flatMap((element) =>
+        element.kind === 'records'
+          ? element.values.map(String)
+          : [element.kind === 'watermark' ? `w${element.timestamp}` : element.kind],
+      )
+  }
+  const values = [1, 10, 5, 20, 30, 31]
+  const expected = ['1', '10', 'w10', '5', '20', 'w20', '30', 'w30', '31']
+  expect(await sentFor([values])).toEqual(expected)
+  expect(await sentFor(values.map((value) => [value]))).toEqual(expected)
+})
+
 test('a reader that waits for what it needs to decode a record is not silent', async () => {
   const made = input(
     WatermarkStrategy.forMonotonousTimestamps<number>()

@@ -66,6 +66,44 @@ describe('timestamps and watermarks', () => {
     ])
   })
 
+  test('a generator says itself when the stream is idle: at once, after what it said before, until it says otherwise', async () => {
+    const strategy = WatermarkStrategy.forGenerator<Event>(() => {
+      let due = 0
+      return {
+        onEvent({ at }, _timestamp, output) {
+          if (at < 0) output.markIdle()
+          else if (at === 0) output.markActive()
+          else if (at % 10 === 0) output.emitWatermark(at)
+          else due = at
+        },
+        onPeriodicEmit(output) {
+          if (due === 7) output.markIdle()
+        },
+      }
+    }).withTimestampAssigner((event) => Math.abs(event.at))
+    const { operator, output, context } = await opened(timestampsAndWatermarksOperator(strategy))
+    const events = [10, -1, 1, 20, -2, 0, 7].map((at) => ({ at, toString: () => `${at}` }))
+    await operator.processVector(vectorOf(...events))
+    expect(output.sent.splice(0)).toEqual([
+      'records 10',
+      'watermark 10',
+      'records -1',
+      'idle',
+      'records 1,20',
+      'active',
+      'watermark 20',
+      'records -2',
+      'idle',
+      'records 0',
+      'active',
+      'records 7',
+    ])
+    await context.time.advance(200)
+    await operator.onProcessingTime!(context.time.now())
+    await operator.processWatermark(MAX_WATERMARK)
+    expect(output.sent).toEqual(['idle', 'active', `watermark ${MAX_WATERMARK}`])
+  })
+
   test('silence for the time-out turns the stream idle, a record turns it active first', async () => {
     const { operator, output, context } = await opened(
       timestampsAndWatermarksOperator(bounded.withIdleness(300)),

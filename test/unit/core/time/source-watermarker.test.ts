@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { MIN_WATERMARK, recordVector } from '../../../../src/core/element.ts'
+import { MIN_WATERMARK, type RecordVector, recordVector } from '../../../../src/core/element.ts'
 import { SourceWatermarker, WatermarkStrategy } from '../../../../src/core/time/watermarks.ts'
 
 const info = {
@@ -23,36 +23,43 @@ const vectorOf = (...values: number[]) =>
     values.map(() => Number.NaN),
   )
 
+/** The subtask reads a vector whose records may all be sent at once. */
+function read<T>(source: SourceWatermarker<T>, split: string, vector: RecordVector<T>): RecordVector<T> {
+  const stamped = source.stamped(vector)
+  for (let from = 0; from < vector.values.length; ) from = source.onRecords(split, stamped, from)
+  return stamped
+}
+
 describe('the watermark of a source', () => {
   test('is the minimum over its splits', () => {
     const source = watermarkerOf(byValue, 'p0', 'p1')
-    source.onVector('p0', vectorOf(100))
+    read(source, 'p0', vectorOf(100))
     source.onPeriodic(0)
     expect(source.current()).toEqual({ watermark: MIN_WATERMARK, idle: false })
-    source.onVector('p1', vectorOf(50))
+    read(source, 'p1', vectorOf(50))
     source.onPeriodic(200)
     expect(source.current()).toEqual({ watermark: 49, idle: false })
-    source.onVector('p1', vectorOf(300))
+    read(source, 'p1', vectorOf(300))
     source.onPeriodic(400)
     expect(source.current()).toEqual({ watermark: 99, idle: false })
   })
 
   test('records get their assigned times', () => {
     const source = watermarkerOf(byValue, 'p0')
-    expect(source.onVector('p0', vectorOf(3, 4)).timestamps).toEqual([3, 4])
+    expect(read(source, 'p0', vectorOf(3, 4)).timestamps).toEqual([3, 4])
   })
 
   test('without an assigner the vector is passed on untouched and its timestamps count', () => {
     const source = watermarkerOf(WatermarkStrategy.forMonotonousTimestamps(), 'p0')
     const vector = recordVector([1], [77])
-    expect(source.onVector('p0', vector)).toBe(vector)
+    expect(read(source, 'p0', vector)).toBe(vector)
     source.onPeriodic(0)
     expect(source.current().watermark).toBe(76)
   })
 
   test('a finished split holds nothing back', () => {
     const source = watermarkerOf(byValue, 'p0', 'p1')
-    source.onVector('p0', vectorOf(100))
+    read(source, 'p0', vectorOf(100))
     source.onPeriodic(0)
     source.splitFinished('p1')
     expect(source.current()).toEqual({ watermark: 99, idle: false })
@@ -62,7 +69,7 @@ describe('the watermark of a source', () => {
 
   test('a silent split holds the watermark back for ever without idleness, and is named', () => {
     const source = watermarkerOf(byValue, 'p0', 'p1')
-    source.onVector('p0', vectorOf(100))
+    read(source, 'p0', vectorOf(100))
     for (let now = 0; now < 100_000; now += 200) source.onPeriodic(now)
     expect(source.current().watermark).toBe(MIN_WATERMARK)
     expect(source.holdingBack()).toEqual(['p1'])
@@ -72,23 +79,23 @@ describe('the watermark of a source', () => {
     const source = watermarkerOf(byValue.withIdleness(5_000), 'p0', 'p1')
     const values: number[] = []
     for (let now = 0; now <= 6_000; now += 200) {
-      source.onVector('p0', vectorOf(now))
+      read(source, 'p0', vectorOf(now))
       source.onPeriodic(now)
       values.push(source.current().watermark)
     }
     expect(values[24]).toBe(MIN_WATERMARK)
     expect(values[25]).toBe(4_999)
-    source.onVector('p1', vectorOf(10))
+    read(source, 'p1', vectorOf(10))
     source.onPeriodic(6_200)
     expect(source.current()).toEqual({ watermark: 5_999, idle: false })
   })
 
   test('the source turns idle when all its splits are, and active with the next record', () => {
     const source = watermarkerOf(byValue.withIdleness(300), 'p0')
-    source.onVector('p0', vectorOf(10))
+    read(source, 'p0', vectorOf(10))
     for (let now = 0; now <= 400; now += 200) source.onPeriodic(now)
     expect(source.current()).toEqual({ watermark: 9, idle: true })
-    source.onVector('p0', vectorOf(20))
+    read(source, 'p0', vectorOf(20))
     expect(source.current().idle).toBe(false)
   })
 
@@ -98,7 +105,7 @@ describe('the watermark of a source', () => {
 
   test('time under backpressure is not silence', () => {
     const source = watermarkerOf(byValue.withIdleness(300), 'p0')
-    source.onVector('p0', vectorOf(10))
+    read(source, 'p0', vectorOf(10))
     source.onPeriodic(0)
     source.blockedFor(10_000)
     source.onPeriodic(10_200)
@@ -113,15 +120,58 @@ describe('the watermark of a source', () => {
       onPeriodicEmit() {},
     }))
     const source = watermarkerOf(strategy, 'p0')
-    source.onVector('p0', vectorOf(5, 3))
+    read(source, 'p0', vectorOf(5, 3))
     expect(source.current().watermark).toBe(5)
+  })
+
+  test('a split whose generator marks it idle counts no more until it is marked active or gets a watermark', () => {
+    const strategy = WatermarkStrategy.forGenerator<number>(() => ({
+      onEvent(value, _timestamp, output) {
+        if (value < 0) output.markIdle()
+        else if (value === 0) output.markActive()
+        else output.emitWatermark(value)
+      },
+      onPeriodicEmit() {},
+    }))
+    const source = watermarkerOf(strategy, 'p0', 'p1')
+    read(source, 'p0', vectorOf(10))
+    expect(source.current()).toEqual({ watermark: MIN_WATERMARK, idle: false })
+    read(source, 'p1', vectorOf(-1))
+    expect(source.current()).toEqual({ watermark: 10, idle: false })
+    expect(source.holdingBack()).toEqual(['p0'])
+    read(source, 'p0', vectorOf(-1))
+    expect(source.current()).toEqual({ watermark: 10, idle: true })
+    read(source, 'p1', vectorOf(0))
+    read(source, 'p0', vectorOf(20))
+    expect(source.current()).toEqual({ watermark: 10, idle: false })
+    read(source, 'p1', vectorOf(15))
+    expect(source.current()).toEqual({ watermark: 15, idle: false })
+  })
+
+  test('records are shown up to the first on which the generator says something, then from there', () => {
+    const strategy = WatermarkStrategy.forGenerator<number>(() => ({
+      onEvent: (value, _timestamp, output) => output.emitWatermark(value),
+      onPeriodicEmit() {},
+    }))
+    const source = watermarkerOf(strategy, 'p0')
+    const vector = vectorOf(5, 3, 4, 6, 1)
+    const ends: unknown[] = []
+    for (let from = 0; from < 5; ) {
+      from = source.onRecords('p0', vector, from)
+      ends.push([from, source.current().watermark])
+    }
+    expect(ends).toEqual([
+      [1, 5],
+      [4, 6],
+      [5, 6],
+    ])
   })
 
   test('errors of the assigner and of the generator name the operator', () => {
     const failing = byValue.withTimestampAssigner(() => {
       throw new Error('no time')
     })
-    expect(() => watermarkerOf(failing, 'p0').onVector('p0', vectorOf(1))).toThrow(
+    expect(() => read(watermarkerOf(failing, 'p0'), 'p0', vectorOf(1))).toThrow(
       /The timestamp assigner of operator 'orders' .* failed: no time/,
     )
     const generator = WatermarkStrategy.forGenerator<number>(() => ({

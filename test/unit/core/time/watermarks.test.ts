@@ -3,7 +3,11 @@ import { WatermarkStrategy } from '../../../../src/core/time/watermarks.ts'
 
 function watermarksOf(strategy: WatermarkStrategy<number>, ...timestamps: number[]): number[] {
   const emitted: number[] = []
-  const output = { emitWatermark: (timestamp: number) => void emitted.push(timestamp) }
+  const output = {
+    emitWatermark: (timestamp: number) => void emitted.push(timestamp),
+    markIdle() {},
+    markActive() {},
+  }
   const generator = strategy.createGenerator()
   for (const timestamp of timestamps) {
     generator.onEvent(timestamp, timestamp, output)
@@ -37,7 +41,11 @@ describe('WatermarkStrategy', () => {
     const generator = strategy.createGenerator()
     const emitted: number[] = []
     generator.onVector!([5, Number.NaN, 9, 7])
-    generator.onPeriodicEmit({ emitWatermark: (timestamp) => void emitted.push(timestamp) })
+    generator.onPeriodicEmit({
+      emitWatermark: (timestamp) => void emitted.push(timestamp),
+      markIdle() {},
+      markActive() {},
+    })
     expect(emitted).toEqual([watermarksOf(strategy, 5, Number.NaN, 9, 7).at(-1)])
   })
 
