@@ -7,7 +7,7 @@ import { userError } from '../operators/user-error.ts'
 import { type SourceWatermark, SplitWatermarks } from './split-watermarks.ts'
 import type { EventTimeSettings, TimestampAssigner } from './watermark-generators.ts'
 
-/** Timestamps of a vector by an assigner. @throws UserFunctionError if the assigner throws or returns something that is no time. */
+/** Timestamps of a vector by an assigner, as whole milliseconds: fractions (of `performance.now()`, of seconds times 1,000) are cut off. @throws UserFunctionError if the assigner throws or returns something that is no time. */
 export function assignTimestamps<T>(
   vector: RecordVector<T>,
   assign: TimestampAssigner<T>,
@@ -20,7 +20,8 @@ export function assignTimestamps<T>(
     for (; i < values.length; i++) {
       const timestamp = assign(values[i]!, timestamps[i]!)
       if (typeof timestamp !== 'number' || !Number.isFinite(timestamp)) throw notATime(timestamp)
-      assigned[i] = timestamp
+      // As Flink's long: window bounds and watermarks are whole milliseconds, and a fraction would lie between a window's last one and its end.
+      assigned[i] = Math.floor(timestamp)
     }
   } catch (error) {
     throw userError(error, info, 'The timestamp assigner', values[i])

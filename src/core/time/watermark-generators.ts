@@ -25,7 +25,7 @@ export interface WatermarkGenerator<T> {
   onVector?(timestamps: readonly number[]): void
 }
 
-/** Event time of a record: epoch ms. `recordTimestamp` is what the source knows (Kafka's timestamp), NaN if nothing. */
+/** Event time of a record: epoch ms; what is behind the decimal point is cut off. `recordTimestamp` is what the source knows (Kafka's timestamp), NaN if nothing. */
 export type TimestampAssigner<T> = (value: T, recordTimestamp: number) => number
 
 /** Event time of one stream, as a WatermarkStrategy holds it. */

@@ -353,7 +353,8 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
   /** A record that no window took is late only if its own time is over: one in a gap between sliding windows is not. */
   private dropIfLate(value: unknown, timestamp: number): void {
     const { assigner, allowedLateness, lateTag } = this.spec
-    if (!assigner.isEventTime || timestamp + allowedLateness > this.watermark) return
+    // A source of one's own may give fractions: the record is as late as the windows of its millisecond.
+    if (!assigner.isEventTime || Math.floor(timestamp) + allowedLateness > this.watermark) return
     if (lateTag === undefined) this.lateRecords.inc()
     else this.collector.collectSide(lateTag, value)
   }

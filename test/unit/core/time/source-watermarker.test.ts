@@ -49,6 +49,11 @@ describe('the watermark of a source', () => {
     expect(read(source, 'p0', vectorOf(3, 4)).timestamps).toEqual([3, 4])
   })
 
+  test('a fraction of a millisecond is cut off', () => {
+    const source = watermarkerOf(byValue, 'p0')
+    expect(read(source, 'p0', vectorOf(3.9, 4, -0.5)).timestamps).toEqual([3, 4, -1])
+  })
+
   test('without an assigner the vector is passed on untouched and its timestamps count', () => {
     const source = watermarkerOf(WatermarkStrategy.forMonotonousTimestamps(), 'p0')
     const vector = recordVector([1], [77])

@@ -119,6 +119,15 @@ describe('late records', () => {
     expect(harness.values()).toEqual(['a 2-8: 1', 'a 4-10: 1'])
   })
 
+  test('are counted too if the source gives fractions of milliseconds', async () => {
+    const harness = await harnessOf(tumbling().aggregate(sums, undefined))
+    await harness.processWatermark(9)
+    await send(harness, 'a 1@9.5', 'a 2@10.5')
+    await harness.processWatermark(19)
+    expect(harness.values()).toEqual([{ count: 1, sum: 2 }])
+    expect(harness.counter('late_records_dropped')).toBe(1)
+  })
+
   test('in a gap between windows are late only by their own time', async () => {
     const windows = windowsOf(SlidingEventTimeWindows.of(2, 10))
     windows.setLateTag(late)
