@@ -198,6 +198,7 @@ export type {
   JoinFunction,
   TaggedElement,
 } from './core/windows/joined-windows.ts'
+export { ProcessingTimeoutTrigger } from './core/windows/processing-timeout-trigger.ts'
 export {
   EventTimeSessionWindows,
   ProcessingTimeSessionWindows,

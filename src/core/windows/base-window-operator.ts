@@ -234,8 +234,8 @@ export class BaseWindowOperator extends KeyedOperator<AnyWindowFunction | undefi
       : trigger.onProcessingTime(timer.time, window, context)
     // A timer after the clean-up time is that of a longer allowed lateness, before a restore.
     const isOver = ofEventTime === assigner.isEventTime && timer.time >= this.cleanupTime(window)
-    if (isOver || this.spec.allowedLateness === 0) return this.obey(result, window, namespace, isOver)
-    // A window from before a restore may have had a shorter lateness, or none, and no timer for this one.
+    if (isOver) return this.obey(result, window, namespace, true)
+    // A trigger may have deleted it with its own of that time. And a window from before a restore may have had a shorter lateness, or none.
     return andThen(this.obey(result, window, namespace, false), () => this.registerCleanup(window))
   }
 
