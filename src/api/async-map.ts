@@ -1,4 +1,5 @@
 /** What `asyncMap` adds to the graph: its settings, checked. */
+import type { KeySelector } from '../core/functions.ts'
 import { asyncMapOperator } from '../core/operators/async-map.ts'
 import type {
   AsyncMapFunction,
@@ -6,6 +7,8 @@ import type {
   AsyncMapSettings,
   AsyncRetry,
 } from '../core/operators/async-settings.ts'
+import type { KeyOf } from '../core/operators/stream-operator.ts'
+import type { Key } from '../core/state.ts'
 import type { OperatorSpec } from './graph-builder.ts'
 import { checkCallable } from './operator-specs.ts'
 import { checkNumber } from './settings.ts'
@@ -13,10 +16,11 @@ import { checkNumber } from './settings.ts'
 /** Flink's default. */
 const CAPACITY = 100
 
-/** @throws GraphError if `f` cannot be called, ConfigError for a setting that makes no sense. */
+/** `keyOf`: of the stream, if it has keys. @throws GraphError if `f` cannot be called, ConfigError for a setting that makes no sense. */
 export function asyncMap(
   f: AsyncMapFunction<any, any>,
   options: AsyncMapOptions<any, any, any>,
+  keyOf?: KeySelector<any, Key>,
 ): OperatorSpec {
   checkCallable('asyncMap', f, ['asyncMap'])
   if (options.onTimeout !== undefined) checkCallable('asyncMap: onTimeout', options.onTimeout, [])
@@ -24,7 +28,7 @@ export function asyncMap(
   return {
     operatorKind: 'async-map',
     name: settings.ordered ? 'async-map' : 'async-map (unordered)',
-    factory: asyncMapOperator(f, settings),
+    factory: asyncMapOperator(f, settings, keyOf as KeyOf | undefined),
     keyOf: undefined,
     // Records in flight are state.
     stateful: true,

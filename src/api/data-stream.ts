@@ -371,6 +371,14 @@ export class KeyedStream<T, K extends Key> extends DataStream<T> {
     return this.transform(specs.keyedProcess(f, this.keyOf))
   }
 
+  /** As without keys; records in flight stay with their keys, also at another parallelism. */
+  override asyncMap<R, F = never>(
+    f: AsyncMapFunction<T, R>,
+    options: AsyncMapOptions<T, NoInfer<R>, F> = {},
+  ): SingleOutputStreamOperator<Awaited<R | F>> {
+    return this.transform(asynchronous.asyncMap(f, options, this.keyOf))
+  }
+
   /**
    * Combines the values of each key; emits the running result for each value.
    * @example totals.keyBy(t => t.user).reduce((a, b) => ({ ...a, sum: a.sum + b.sum }))

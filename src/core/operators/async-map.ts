@@ -10,6 +10,7 @@
  * again. Watermarks and idleness keep their place among the records. The end of the input waits for all results.
  */
 import type { RecordVector, WatermarkStatus } from '../element.ts'
+import { subtaskOfKey } from '../graph/key-groups.ts'
 import { type ListState, ListStateDescriptor } from '../state.ts'
 import { AsyncCall, type AsyncCallHost, type AsyncOutcome } from './async-call.ts'
 import {
@@ -23,6 +24,7 @@ import type { AsyncContext, AsyncMapFunction, AsyncMapSettings } from './async-s
 import { andThen } from './continuation.ts'
 import { FunctionOperator, functionOperator } from './function-operator.ts'
 import type {
+  KeyOf,
   OperatorContext,
   OperatorFactory,
   OperatorRestore,
@@ -30,12 +32,16 @@ import type {
 } from './stream-operator.ts'
 import { keepForeign, structuredCopy } from './structured-copy.ts'
 
-/** Calls `fn` for each record without waiting for the one before. */
+/**
+ * Calls `fn` for each record without waiting for the one before. Right behind keyBy `keyOf` tells which subtask a record in flight belongs to
+ * at another parallelism.
+ */
 export function asyncMapOperator(
   fn: AsyncMapFunction<any, any>,
   settings: AsyncMapSettings,
+  keyOf?: KeyOf,
 ): OperatorFactory {
-  return functionOperator(fn, (copy) => new AsyncMapOperator(copy, settings))
+  return functionOperator(fn, (copy) => new AsyncMapOperator(copy, settings, keyOf))
 }
 
 /** A record in flight as a snapshot holds it; `value` is bytes if there is a serde. */
@@ -45,9 +51,12 @@ interface StoredInput {
 }
 
 const IN_FLIGHT = new ListStateDescriptor<StoredInput>('records-in-flight')
+/** Each subtask gets all of them, and takes those of its keys. */
+const KEYED_IN_FLIGHT = new ListStateDescriptor<StoredInput>('keyed-records-in-flight')
 
 class AsyncMapOperator extends FunctionOperator<AsyncMapFunction<any, any>> {
   private readonly settings: AsyncMapSettings
+  private readonly keyOf: KeyOf | undefined
   private host!: AsyncCallHost
   private readonly results: AsyncResults
   private readonly calls = new Map<AsyncRequest, AsyncCall>()
@@ -56,6 +65,8 @@ class AsyncMapOperator extends FunctionOperator<AsyncMapFunction<any, any>> {
   /** Resolves when the backlog is empty. */
   private emptied: { readonly promise: Promise<void>; resolve(): void } | undefined
   private inFlight!: ListState<StoredInput>
+  /** What was in flight at the restored checkpoint, until it is asked for again. */
+  private restored: StoredInput[] = []
   /** True while results are emitted: what completes meanwhile is seen by it. */
   private draining = false
   /** True while the task was asked for a call. */
@@ -64,9 +75,10 @@ class AsyncMapOperator extends FunctionOperator<AsyncMapFunction<any, any>> {
   private wake: (() => void) | undefined
   private closed = false
 
-  constructor(fn: AsyncMapFunction<any, any>, settings: AsyncMapSettings) {
+  constructor(fn: AsyncMapFunction<any, any>, settings: AsyncMapSettings, keyOf: KeyOf | undefined) {
     super(fn)
     this.settings = settings
+    this.keyOf = keyOf
     this.results = settings.ordered ? new OrderedResults() : new UnorderedResults()
   }
 
@@ -92,16 +104,49 @@ class AsyncMapOperator extends FunctionOperator<AsyncMapFunction<any, any>> {
 
   override initializeState(restored: OperatorRestore | undefined): void | Promise<void> {
     return andThen(super.initializeState(restored), () => {
-      this.inFlight = this.operatorState.getListState(IN_FLIGHT)
+      this.inFlight = this.listOf(IN_FLIGHT, 'split')
+      // A job may have got its keyBy, or lost it, since the checkpoint.
+      const isKeyed = this.keyOf !== undefined
+      if (!isKeyed && restored?.operatorState[KEYED_IN_FLIGHT.name] === undefined) return
+      const keyed = this.listOf(KEYED_IN_FLIGHT, 'union')
+      if (isKeyed) this.inFlight = keyed
     })
+  }
+
+  /** The list, empty; what was in it is this subtask's to ask for again, as far as it is its own. */
+  private listOf(
+    descriptor: ListStateDescriptor<StoredInput>,
+    redistribution: 'split' | 'union',
+  ): ListState<StoredInput> {
+    const { operatorState } = this
+    const isUnion = redistribution === 'union'
+    const list = isUnion
+      ? operatorState.getUnionListState(descriptor)
+      : operatorState.getListState(descriptor)
+    for (const [index, stored] of list.get().entries())
+      if (!isUnion || this.isOwn(stored, index)) this.restored.push(stored)
+    list.clear()
+    return list
+  }
+
+  /** Of the records that all subtasks get each takes those of its keys; without keys they take turns. */
+  private isOwn({ value }: StoredInput, index: number): boolean {
+    const { keyOf, context } = this
+    const { maxParallelism, info } = context
+    if (keyOf === undefined) return index % info.parallelism === info.subtaskIndex
+    const record = this.decode(value)
+    try {
+      return subtaskOfKey(keyOf(record), maxParallelism, info.parallelism) === info.subtaskIndex
+    } catch (error) {
+      throw this.failure(error, 'The key selector', record)
+    }
   }
 
   /** What was in flight at the checkpoint is asked for again, before any new record. */
   override open(): void | Promise<void> {
     return andThen(super.open(), () => {
-      for (const { value, timestamp } of this.inFlight.get())
+      for (const { value, timestamp } of this.restored.splice(0))
         this.backlog.push(this.requestOf(this.decode(value), timestamp))
-      this.inFlight.clear()
       this.start()
       this.signal()
     })

@@ -307,6 +307,40 @@ describe('reinterpretAsKeyedStream', () => {
     expect(counts.sort()).toEqual(keys.flatMap((key) => [1, 2, 3].map((n) => `${key}:${n}`)).sort())
   })
 
+  test('takes what comes out of an asyncMap behind a keyBy, also records that were in flight at a rescale', async () => {
+    const driver = await TestDriver.start(
+      (env) => {
+        const looked = eventsOf(env, 'in')
+          .keyBy((event) => event.k)
+          .asyncMap(
+            async (event, { attempt }) => {
+              if (attempt === 1) throw new Error('busy')
+              return event
+            },
+            { capacity: 50, retry: { maxAttempts: 2, backoffMs: 2_000 } },
+          )
+          .uid('lookup')
+        reinterpretAsKeyedStream(looked, (event) => event.k)
+          .process(new Count())
+          .uid('count')
+          .sinkTo(kafkaSink<Event>({ topic: 'out', value: json() }))
+          .uid('out')
+      },
+      { topics: { in: 3, out: 1 }, checkpointIntervalMs: 100, parallelism: 2 },
+    )
+    for (const parallelism of [3, 1, 2]) {
+      await driver.produce('in', events(keys.map((key) => [key, 0, 0])))
+      await driver.advance(500)
+      await driver.triggerCheckpoint()
+      expect(driver.metric('async_in_flight')).toBe(keys.length)
+      await driver.crash()
+      await driver.restart({ parallelism })
+      await driver.advance(3_000)
+    }
+    const counts = (await driver.committed<Event>('out')).map(({ k, id }) => `${k}:${id}`)
+    expect(counts.sort()).toEqual(keys.flatMap((key) => [1, 2, 3].map((n) => `${key}:${n}`)).sort())
+  })
+
   test('refuses a topic that Kafka has partitioned', async () => {
     const driver = await TestDriver.start(
       (env) => {
