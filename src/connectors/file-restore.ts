@@ -6,6 +6,9 @@
  *   named by the restored checkpoint                    its beginning is finished under a name of this attempt; it stays until a checkpoint of
  *                                                       this attempt is complete, because until then the next attempt may need it, too
  *   not named                                           an orphan of a failed attempt: removed. Files of later attempts are never touched.
+ *
+ * A job without Kafka begins at attempt 1 in each process, and nothing fences another one that writes to the same path: what a killed process
+ * left has numbers that are not lower, and stays.
  */
 import { basename, dirname, join } from 'node:path'
 import type { SinkWriterContext } from '../core/connector.ts'
