@@ -242,10 +242,8 @@ export class JobMaster {
   async #attempts(): Promise<JobEnd> {
     const { leadership, world, store, control } = this.#options
     for (;;) {
-      if (this.#wish === 'stop') {
-        if (this.#leads) await this.#leftOpen.abort(this.#options)
-        return { status: 'SUSPENDED' }
-      }
+      if (this.#wish === 'stop' && this.#leads) await this.#leftOpen.abort(this.#options)
+      if (this.#wish === 'stop') return { status: 'SUSPENDED' }
       if (!this.#leads) {
         if (this.#wish === 'cancel') return { status: 'CANCELED' }
         await this.#unlessAsked(leadership.lead())
