@@ -58,6 +58,7 @@ export class RedisConnection {
   readonly #seals: Client
   readonly #logger: Logger
   #generation = 0
+  #dataGeneration = 0
   #closed = false
 
   private constructor(data: Client, seals: Client, options: RedisConnectionOptions) {
@@ -89,6 +90,11 @@ export class RedisConnection {
   /** Grows whenever a connection was made anew: the server behind it may be another one, and may have forgotten something. */
   get generation(): number {
     return this.#generation
+  }
+
+  /** The same of the connection of reads and writes alone: what `run` answered comes from one server as long as this stays. */
+  get dataGeneration(): number {
+    return this.#dataGeneration
   }
 
   /** Runs a script. @throws MILLRACE_REDIS_*; refusals of scripts as they are (`scriptRefusal`) */
@@ -190,6 +196,7 @@ export class RedisConnection {
     let down = false
     const changed = () => {
       this.#generation++
+      if (client === this.#data) this.#dataGeneration++
       if (down) this.#logger.info(`connected to Redis at ${this.name} again`)
       down = false
     }

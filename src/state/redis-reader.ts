@@ -101,8 +101,8 @@ export class RedisReader {
   }
 
   /**
-   * All records of a group as it is in these hashes, newest hash first; tombstones left out. `generation` is that of the connection for which
-   * the group was compared last: another server may lag, and what it lacks would be missing without a word.
+   * All records of a group as it is in these hashes, newest hash first; tombstones left out. `generation` is the data generation of the
+   * connection for which the group was compared last: another server may lag, and what it lacks would be missing without a word.
    * @throws HashGone; MILLRACE_REDIS_UNAVAILABLE if another server may have answered
    */
   async *records(
@@ -158,7 +158,8 @@ export class RedisReader {
           this.#connection.run('scan', keys, [from, this.sizes.limit(SCAN_ITEMS), mode, ...expected]),
         ),
       )) as Buffer[]
-      if (this.#connection.generation !== generation) throw handedOver(this.#connection.name, WHILE_SCANNING)
+      if (this.#connection.dataGeneration !== generation)
+        throw handedOver(this.#connection.name, WHILE_SCANNING)
       position = next!
       yield page
     } while (String(position) !== '0')

@@ -127,11 +127,11 @@ export class RedisStore implements ColdStore {
     let gone: string | undefined
     return repeating(this.#connection, async () => {
       await this.#upToDate()
-      const generation = this.#verified
+      const generation = this.#connection.dataGeneration
       try {
         const values = await this.#reader.values(wanted)
         // A question that waited for a connection was answered by whoever is there now, who may lag and hold older values.
-        if (this.#connection.generation !== generation)
+        if (this.#connection.dataGeneration !== generation)
           throw handedOver(this.#connection.name, 'while state was being loaded')
         return values
       } catch (error) {
@@ -245,12 +245,12 @@ export class RedisStore implements ColdStore {
     for (const group of this.#groups.values()) yield* this.#reader.timers(group, generation)
   }
 
-  /** Reads hashes through; `pages` gets the generation of the connection that the groups were compared for. */
+  /** Reads hashes through; `pages` gets the data generation of the connection that the groups were compared for. */
   async *#scan<T>(pages: (generation: number) => AsyncIterable<T>): AsyncIterable<T> {
     const end = await this.#beginScan()
     try {
       await this.#upToDate()
-      yield* pages(this.#verified)
+      yield* pages(this.#connection.dataGeneration)
     } catch (error) {
       throw error instanceof HashGone ? await this.#goneError(error) : error
     } finally {
@@ -270,7 +270,7 @@ export class RedisStore implements ColdStore {
 
   /** What another run left goes into a segment of its own, before all others. Reading it again and again changes nothing there. */
   async #copy(from: RedisOwner, keys: RedisGroupKeys, named: NamedGroup): Promise<void> {
-    const { generation } = this.#connection
+    const generation = this.#connection.dataGeneration
     const { group } = await from.verified(keys, named)
     try {
       for await (const records of this.#reader.records(group, group.hashes(), generation))

@@ -46,6 +46,9 @@ export async function faultyConnection(
     get generation() {
       return real.generation + handedOver
     },
+    get dataGeneration() {
+      return real.dataGeneration + handedOver
+    },
     run: faulty((...call) => real.run(...call)),
     runSeal: faulty((...call) => real.runSeal(...call)),
     onPrimaries: (action: Parameters<RedisConnection['onPrimaries']>[0]) => real.onPrimaries(action),
