@@ -4,6 +4,7 @@
  */
 import { withEncodedKey } from '../core/key-encoding.ts'
 import type { Key, KeyGroupImage, Namespace } from '../core/state.ts'
+import { MillraceError } from '../errors.ts'
 import {
   type CachedRecord,
   type RowBytes,
@@ -144,6 +145,9 @@ export class LayerWriter {
   readonly #finished: KeyGroupImage[] = []
   #writers = new Map<number, KeyGroupImageWriter>()
   #generation: number
+  /** Records that were begun, and those that are whole. */
+  #begun = 0
+  #written = 0
 
   constructor(codec: CacheCodec, now: number) {
     this.#codec = codec
@@ -153,6 +157,7 @@ export class LayerWriter {
 
   /** Writes a record as it is; one that holds nothing as such, which removes it at a restore. Returns its bytes. */
   live(record: CachedRecord): number {
+    this.#begun++
     const formats = this.#formats()
     const writer = this.#writer(record.keyGroup, formats)
     const before = writer.length
@@ -166,11 +171,13 @@ export class LayerWriter {
       }
     })
     writer.endRecord(record.timers)
+    this.#written++
     return writer.length - before
   }
 
   /** Writes what a row holds. */
   row(keyGroup: number, name: RecordName, { value, timers }: RowBytes): void {
+    this.#begun++
     const slots: [RestoredState, Namespace, unknown][] = []
     if (value !== undefined)
       this.#codec.visitValue(keyGroup, value, (restored, namespace, slot) =>
@@ -189,10 +196,16 @@ export class LayerWriter {
       if (slot !== undefined) writer.slot(state.number, namespace, slot)
     }
     writer.endRecord(timers === undefined ? undefined : this.#codec.timersOf(keyGroup, timers))
+    this.#written++
   }
 
-  /** The images; several of one key group are in the order in which they must be read. */
+  /**
+   * The images; several of one key group are in the order in which they must be read.
+   * @throws Error if a record could not be written, though it was taken from where it was: the layer lacks it, or has half of it
+   */
   finish(): KeyGroupImage[] {
+    if (this.#written !== this.#begun)
+      throw new MillraceError('MILLRACE_INTERNAL', 'A record of the layer could not be written')
     this.#close()
     return this.#finished
   }

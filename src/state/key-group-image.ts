@@ -19,7 +19,7 @@ import { types } from 'node:util'
 import { crc32 } from '@node-rs/crc32'
 import type { Key, KeyGroupImage, Namespace, StateKind } from '../core/state.ts'
 import type { TimeDomain } from '../core/time/timer-queues.ts'
-import { StateLostError } from '../errors.ts'
+import { MillraceError, StateLostError } from '../errors.ts'
 import { bytesOfPart, recordNameOf } from './map-part.ts'
 import { readSlot, type SlotFormat, writeSlot } from './state-slot.ts'
 import { StructuredValueReader } from './structured-reader.ts'
@@ -74,6 +74,8 @@ export class KeyGroupImageWriter {
   readonly #formats: readonly SlotFormat[]
   readonly #out = new StructuredValueWriter({ headroom: HEADER_BYTES })
   #records = 0
+  /** Fewer than `#records` once a record was left half-way: the image is spoilt. */
+  #ended = 0
 
   constructor(keyGroup: number, formats: readonly SlotFormat[]) {
     this.keyGroup = keyGroup
@@ -101,7 +103,7 @@ export class KeyGroupImageWriter {
     this.#out.write(bytesOfPart(part))
   }
 
-  /** One value of the record. @throws StateValueError if it cannot be kept: the image is then spoilt */
+  /** One value of the record. @throws StateValueError if it cannot be kept; whatever a serde throws. The image is then spoilt */
   slot(state: number, namespace: Namespace, slot: unknown): void {
     this.#out.writeCount(state + 1)
     this.#out.write(namespace)
@@ -113,6 +115,7 @@ export class KeyGroupImageWriter {
     this.#out.writeCount(0)
     if (timers === undefined) {
       for (let domain = 0; domain < DOMAINS.length; domain++) this.#out.writeCount(0)
+      this.#ended++
       return
     }
     for (const domain of DOMAINS) {
@@ -124,11 +127,17 @@ export class KeyGroupImageWriter {
         this.#out.writeDouble(timer.sequence)
       }
     }
+    this.#ended++
   }
 
-  /** The image, or undefined if it has no records. */
+  /** The image, or undefined if it has no records. @throws Error if a record was begun and not ended: half of it is in the bytes */
   finish(): KeyGroupImage | undefined {
     if (this.#records === 0) return undefined
+    if (this.#ended !== this.#records)
+      throw new MillraceError(
+        'MILLRACE_INTERNAL',
+        `The image of key group ${this.keyGroup} is spoilt: one of its records could not be written`,
+      )
     const bytes = this.#out.finish()
     const header = new DataView(bytes.buffer, bytes.byteOffset, HEADER_BYTES)
     header.setUint32(0, MAGIC)

@@ -151,3 +151,67 @@ test('what an aborted snapshot had in hand for the local copy is in the copy tha
   }
   await restored.close()
 })
+
+test.each(['a value on the heap', 'a row that was frozen'])(
+  'a serde that throws leaves no half record for the next snapshot: %s',
+  async (where) => {
+    const blobs = new MemoryBlobStore()
+    let throws = false
+    const refusing = {
+      name: 'refusing',
+      serialize: (value: string) => {
+        if (throws) throw new Error(`not now: ${value}`)
+        return Buffer.from(value)
+      },
+      deserialize: (bytes: Uint8Array) => Buffer.from(bytes).toString(),
+    }
+    const withSerde = () => new ValueStateDescriptor<string>('value', refusing)
+    const make = () =>
+      new CachedKeyedStateBackend({
+        ...options,
+        range: { start: 0, end: 0 },
+        maxParallelism: 1,
+        durableAs: undefined,
+        localCopy: false,
+        incremental: true,
+        cacheMaxBytes: Number.POSITIVE_INFINITY,
+        logger: recordingLogger([], { now: () => 0 }),
+        openStore: undefined,
+      })
+    const backend = make()
+    await backend.restoreFrom([], blobs)
+    const state = backend.getState(withSerde())
+    const update = (key: string, value: string) => {
+      backend.setCurrentKey(key)
+      state.update(value)
+    }
+    const pause = () => Promise.resolve()
+    update('base', 'in the base')
+    await backend.freeze(1).store({ n: 1, blobs, name: 's1', pause })
+    update('a', 'a')
+    update('b', 'b')
+    const second = backend.freeze(2)
+    // A read after the freeze makes a row of the record, so that the layer is written from rows.
+    if (where === 'a row that was frozen')
+      for (const key of ['a', 'b']) {
+        backend.setCurrentKey(key)
+        expect(state.value()).toBe(key)
+      }
+    throws = true
+    const stored = second.store({ n: 2, blobs, name: 's2', pause })
+    await expect(stored).rejects.toThrow('not now')
+    throws = false
+    update('a', 'good')
+    const handle = await backend.freeze(3).store({ n: 3, blobs, name: 's3', pause })
+
+    const restored = make()
+    await restored.restoreFrom([handle!], blobs)
+    const read = restored.getState(withSerde())
+    const values = ['base', 'a', 'b'].map((key) => {
+      restored.setCurrentKey(key)
+      return read.value()
+    })
+    expect(values).toEqual(['in the base', 'good', 'b'])
+    for (const each of [backend, restored]) await each.close()
+  },
+)
