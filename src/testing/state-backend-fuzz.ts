@@ -4,6 +4,7 @@
  */
 import type { BlobStore, KeyedStateHandle } from '../checkpoint/checkpoint-storage.ts'
 import { type SelfStoringBackend, type SelfStoringState, storesItself } from '../checkpoint/keyed-snapshot.ts'
+import type { Serde } from '../core/connector.ts'
 import type { Clock } from '../core/ports.ts'
 import type {
   FrozenKeyedState,
@@ -13,10 +14,10 @@ import type {
   KeyGroupRange,
   Namespace,
 } from '../core/state.ts'
-import { MemoryBlobStore } from '../state/memory-blob-store.ts'
 import { fuzzAsyncMap } from './async-map-fuzz.ts'
 import { openEmpty, restoreImages } from './backend-images.ts'
 import { expectEqual } from './fuzz-comparison.ts'
+import { failingBlobs, failingSerde } from './fuzz-failures.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { contractDescriptors, dumpBackend, StateBackendModel, type Total } from './state-backend-model.ts'
 
@@ -39,7 +40,7 @@ export interface FuzzLife {
 
 /** What a run may do beyond the usual. */
 export interface FuzzOptions {
-  /** Writing a checkpoint and loading state may fail, with this chance. */
+  /** Writing a checkpoint, loading state and the serde of a value may fail, with this chance. */
   readonly failures?: number
   /** False: a checkpoint is looked at after a crash only, since reading it takes it over. */
   readonly probes?: boolean
@@ -83,6 +84,8 @@ class FuzzRun {
   readonly #options: FuzzOptions
   readonly #life: FuzzLife
   readonly #blobs: BlobStore
+  /** That of the value state in the backend that runs. */
+  readonly #serde: Serde<Total>
   #backend!: KeyedStateBackend
   #model = new StateBackendModel()
   #flights: Flight[] = []
@@ -98,15 +101,8 @@ class FuzzRun {
     this.#random = new SeededRandom(seed)
     this.#options = options
     this.#life = { seed, probing: false }
-    const blobs = new MemoryBlobStore()
-    this.#blobs = {
-      put: async (name, bytes) => {
-        if (this.#random.chance(options.failures ?? 0)) throw new Error('put failed on cue')
-        return blobs.put(name, bytes)
-      },
-      get: (handle) => blobs.get(handle),
-      discard: (handle) => blobs.discard(handle),
-    }
+    this.#blobs = failingBlobs(this.#random, options.failures ?? 0)
+    this.#serde = failingSerde(this.#random, options.failures)
   }
 
   async run(steps: number): Promise<void> {
@@ -336,7 +332,7 @@ class FuzzRun {
     backend.setCurrentKey(key)
     backend.setCurrentNamespace(namespace)
     const cell = this.#model.cell(key, namespace)
-    const descriptors = contractDescriptors()
+    const descriptors = contractDescriptors(this.#serde)
     const action = random.integer(0, 19)
     const fresh = (): Total => ({ count: random.integer(0, 1_000), tags: [] })
     const change = (total: Total): void => {

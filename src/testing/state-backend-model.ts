@@ -2,6 +2,7 @@
  * A keyed state backend as one would write it on a page: everything copied, nothing clever. What a real one is compared with.
  */
 import { inspect } from 'node:util'
+import type { Serde } from '../core/connector.ts'
 import {
   AggregatingStateDescriptor,
   AsyncMapStateDescriptor,
@@ -26,10 +27,17 @@ interface Accumulator {
   parts: number[]
 }
 
-/** The states that the suite uses; made anew for each backend, as a restarted job does. */
-export function contractDescriptors() {
+/** How the value state is written: JSON. */
+export const TOTAL_SERDE: Serde<Total> = {
+  name: 'total-json',
+  serialize: (total) => Buffer.from(JSON.stringify(total)),
+  deserialize: (bytes) => JSON.parse(Buffer.from(bytes).toString('utf8')) as Total,
+}
+
+/** The states that the suite uses; made anew for each backend, as a restarted job does. `serde` stands in for TOTAL_SERDE, under its name. */
+export function contractDescriptors(serde: Serde<Total> = TOTAL_SERDE) {
   return {
-    value: new ValueStateDescriptor<Total>('total'),
+    value: new ValueStateDescriptor<Total>('total', serde),
     list: new ListStateDescriptor<Total>('list'),
     map: new MapStateDescriptor<string | number, Total>('map'),
     asyncMap: new AsyncMapStateDescriptor<string | number, Total>('async-map'),
