@@ -33,7 +33,7 @@ import {
 import { CachedRecord, NEW_RECORD_WEIGHT, type RowBytes, weightOf, weightOfBytes } from './cached-record.ts'
 import { coldKeys, coldRowVisitor } from './cached-rows.ts'
 import { CacheSnapshots } from './cached-snapshots.ts'
-import type { ColdRecord, ColdStore } from './cold-store.ts'
+import type { ColdRecord, ColdStore, ColdTimers } from './cold-store.ts'
 import type { ImageState } from './key-group-image.ts'
 import type { RecordName } from './map-part.ts'
 import { ENTRIES_PER_SLICE, TableBackend } from './table-backend.ts'
@@ -177,14 +177,14 @@ export class CachedKeyedStateBackend
       handle.kind === 'external' ? [] : handle.kind === 'incremental' ? handle.layers : [handle],
     )
     checkReadable(external, this.options)
-    const { store: local, states } = await openLocalCopy(this.options, handles)
-    this.#know(states)
+    const local = await openLocalCopy(this.options, handles)
+    if (local !== undefined) this.#know(local.states)
     this.#know(external.flatMap(({ state }) => (state as SealedState).states))
-    const store = local ?? (openStore === undefined ? undefined : await openAt(this.options, external))
+    const store = local?.store ?? (openStore === undefined ? undefined : await openAt(this.options, external))
     this.#begin(store)
     this.#mayBeCold = local !== undefined || external.length > 0
     if (local === undefined) for (const layer of layers) await this.#importLayer(layer, reader)
-    if (store !== undefined) await this.#restoreTimers(store)
+    if (store !== undefined) await this.#restoreTimers(local?.timers ?? store.timers())
     else for (const record of this.tables.records()) if (record.isUnused) this.#remove(record)
     this.#chain.continueFrom(handles.filter(({ kind }) => kind !== 'external'))
     this.tables.forgetCurrent()
@@ -474,8 +474,8 @@ export class CachedKeyedStateBackend
     if (rows.length > 0) await this.#store.write(this.#segment, rows)
   }
 
-  async #restoreTimers(store: ColdStore): Promise<void> {
-    for await (const page of store.timers())
+  async #restoreTimers(pages: Iterable<readonly ColdTimers[]> | AsyncIterable<readonly ColdTimers[]>) {
+    for await (const page of pages)
       for (const { keyGroup, key: bytes, timers } of page) {
         const { key } = this.#codec.nameOf(bytes)
         this.checkKeyGroup(key, keyGroup)

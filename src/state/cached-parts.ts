@@ -7,7 +7,7 @@ import type { CacheCodec } from './cached-codec.ts'
 import type { CacheFreezes } from './cached-freeze.ts'
 import type { LayerChain } from './cached-layers.ts'
 import type { CachedRecord } from './cached-record.ts'
-import type { ColdRecord, ColdStore, OpenColdStore } from './cold-store.ts'
+import type { ColdRecord, ColdStore, ColdTimers, OpenColdStore } from './cold-store.ts'
 import type { HeapTables } from './heap-tables.ts'
 import type { ImageState } from './key-group-image.ts'
 import type { TableBackendOptions } from './table-backend.ts'
@@ -93,20 +93,42 @@ export function checkReadable(
   )
 }
 
-/** Opens the store with what a checkpoint left on this machine, and says what states it holds; without a store if there is none that fits. */
+/** What a checkpoint left on this machine. */
+interface LocalCopy {
+  readonly store: ColdStore
+  readonly states: readonly ImageState[]
+  /** Those of all its keys, by pages. */
+  readonly timers: readonly (readonly ColdTimers[])[]
+}
+
+/**
+ * Opens the store with what a checkpoint left on this machine; undefined if there is none that fits, or if its timers cannot be read: the
+ * checkpoint is read then. Values are read when they are needed.
+ */
 export async function openLocalCopy(
-  { openStore, localCopy, range }: CachedBackendOptions,
+  { openStore, localCopy, range, operatorName, logger }: CachedBackendOptions,
   handles: readonly KeyedStateHandle[],
-): Promise<{ readonly store: ColdStore | undefined; readonly states: readonly ImageState[] }> {
-  const nothing = { store: undefined, states: [] }
+): Promise<LocalCopy | undefined> {
   const [handle] = handles
   if (openStore === undefined || !localCopy || handles.length !== 1 || handle?.kind !== 'incremental')
-    return nothing
+    return undefined
   const local = handle.local as SealedState | undefined
   // After a rescale a handle is cut down to a part of what its copy holds.
-  if (local === undefined || local.range[0] !== range.start || local.range[1] !== range.end) return nothing
+  if (local === undefined || local.range[0] !== range.start || local.range[1] !== range.end) return undefined
   const store = await openStore([{ range: local.range, sealed: local.sealed }])
-  return store === undefined ? nothing : { store, states: local.states }
+  if (store === undefined) return undefined
+  const timers: (readonly ColdTimers[])[] = []
+  try {
+    for await (const page of store.timers()) timers.push(page)
+  } catch (error) {
+    logger.warn(
+      `Operator '${operatorName}': its state on this machine cannot be read; the checkpoint is read instead`,
+      { error },
+    )
+    await store.close()
+    return undefined
+  }
+  return { store, states: local.states, timers }
 }
 
 /** Opens the store with what the handles name; empty if they name nothing. */

@@ -59,14 +59,18 @@ async function recover(
 
 function storeOptions(options: RocksdbStateOptions, folder: LocalFolder, db: RocksDB) {
   const { operatorName, logger, localRecovery } = options
+  let damaged = false
   return {
     db,
     id: folder.id,
     operatorName,
     logger,
     recoverable: localRecovery,
-    damaged: () => folder.markDamaged(),
-    closed: () => (localRecovery ? Promise.resolve() : folder.remove()),
+    damaged: () => {
+      damaged = true
+      return folder.markDamaged()
+    },
+    closed: () => (localRecovery && !damaged ? Promise.resolve() : folder.remove()),
   }
 }
 

@@ -10,7 +10,7 @@
 import { crc32 } from '@node-rs/crc32'
 import type RocksDB from 'rocksdb-native'
 import type { Logger } from '../core/ports.ts'
-import { isMillraceError, StateLostError } from '../errors.ts'
+import { isMillraceError, MillraceError, StateLostError } from '../errors.ts'
 import type { ColdKey, ColdRecord, ColdStore, ColdTimers } from './cold-store.ts'
 import {
   baseKey,
@@ -337,7 +337,8 @@ export class RocksdbStore implements ColdStore {
 
   /**
    * Counts a segment that must be whole; one that is too large for that is trusted when its seal is there: RocksDB's log is recovered up to a
-   * point, and the seal came after all rows; a block that was damaged since is noticed when it is read. @throws StateLostError
+   * point, and the seal came after all rows; a block that was damaged since is noticed when it is read, as in the base (`#readFailure`).
+   * @throws StateLostError
    */
   async #verify(number: number, expected: RocksdbSeal | undefined): Promise<void> {
     const sealed = (await this.#readMarker(sealName(number))) as RocksdbSeal | undefined
@@ -391,11 +392,26 @@ export class RocksdbStore implements ColdStore {
     }
   }
 
-  /** A database that cannot be read must not be recovered from again. */
+  /** A database that cannot be read must not be recovered from again: the attempt ends, and the next one reads the checkpoint. */
   async #readFailure(error: unknown): Promise<unknown> {
     if (isMillraceError(error) || this.#closing) return error
-    await this.#options.damaged()
-    return this.#lost('it cannot be read; the restart reads the checkpoint instead', error)
+    const { operatorName, logger } = this.#options
+    try {
+      await this.#options.damaged()
+    } catch (why) {
+      logger.warn(`Operator '${operatorName}': its state on this machine could not be marked as damaged`, {
+        error: why,
+      })
+    }
+    return new MillraceError(
+      'MILLRACE_LOCAL_STATE',
+      `The local state of operator '${operatorName}' cannot be read; the restart reads the checkpoint instead`,
+      {
+        cause: error,
+        details: { operator: operatorName },
+        remedy: 'Check the disk and its file system: what RocksDB wrote is not what it reads.',
+      },
+    )
   }
 
   #lost(why: string, cause?: unknown): StateLostError {

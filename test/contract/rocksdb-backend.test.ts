@@ -27,6 +27,8 @@ interface Life {
   readonly localRecovery: boolean
   readonly incremental: boolean
   readonly lines: LogLine[]
+  /** Default: about three records, in slices of three. */
+  readonly isLarge?: boolean
 }
 
 function backendOf(life: Life, options: Partial<ContractBackendOptions> = {}): CachedKeyedStateBackend {
@@ -40,8 +42,8 @@ function backendOf(life: Life, options: Partial<ContractBackendOptions> = {}): C
     durableAs: undefined,
     localCopy: life.localRecovery,
     incremental: life.incremental,
-    cacheMaxBytes: TINY,
-    entriesPerSlice: 3,
+    cacheMaxBytes: life.isLarge === true ? 64 << 20 : TINY,
+    entriesPerSlice: life.isLarge === true ? 10_000 : 3,
     logger,
     openStore: rocksdbState({
       roots: [root],
@@ -192,6 +194,82 @@ describe('local recovery', () => {
     await second.close()
   })
 
+  const texts = () => new ValueStateDescriptor<string>('text')
+  const textOf = (i: number) => `${i}-`.repeat(40)
+
+  /** Keys with a text each: in one segment, or in the base after checkpoints that nobody asks for any more. */
+  async function wroteTexts(
+    life: Life,
+    { count, folded, timers }: { count: number; folded: boolean; timers: boolean },
+  ): Promise<{ readonly handle: KeyedStateHandle; readonly blobs: MemoryBlobStore }> {
+    const blobs = new MemoryBlobStore()
+    const first = backendOf(life)
+    await first.restoreFrom([], blobs)
+    const state = first.getState(texts())
+    let n = 0
+    let handle: KeyedStateHandle | undefined
+    for (let at = 0; at < count; at++) {
+      await first.prefetch([at])
+      first.setCurrentKey(at)
+      state.update(textOf(at))
+      if (timers) first.timers().registerEventTimeTimer('', at)
+      if (folded && at % (count / 5) === 0) handle = await checkpoint(first, ++n, blobs)
+    }
+    handle = await checkpoint(first, ++n, blobs)
+    if (folded) first.retainedFrom(n)
+    await first.close()
+    // Opened once more, so that RocksDB makes files of its log.
+    const second = backendOf(life)
+    await second.restoreFrom([handle], nothing)
+    await second.close()
+    return { handle, blobs }
+  }
+
+  async function expectTexts(backend: CachedKeyedStateBackend, count: number): Promise<void> {
+    const state = backend.getState(texts())
+    for (const key of [0, 1, Math.floor(count / 2), count - 1]) {
+      await backend.prefetch([key])
+      backend.setCurrentKey(key)
+      expect(state.value()).toBe(textOf(key))
+    }
+  }
+
+  test.each([
+    ['the base', { count: 2_000, folded: true, timers: false }],
+    ['a segment that is too large to be counted', { count: 50_001, folded: false, timers: false }],
+  ])(
+    'a database that is damaged in %s ends the attempt; the next one reads the checkpoint',
+    async (name, keys) => {
+      const life = { ...lifeOf(name.replaceAll(' ', '-'), true), isLarge: true }
+      const { handle, blobs } = await wroteTexts(life, keys)
+      damageLargest(life.job, 0.2)
+      const third = backendOf(life)
+      await third.restoreFrom([handle], nothing)
+      const failure = await (async () => {
+        for (let key = 0; key < keys.count; key++) await third.prefetch([key])
+      })().catch((error: unknown) => error)
+      expect(failure).toMatchObject({ code: 'MILLRACE_LOCAL_STATE', retriable: true })
+      await third.close()
+      const fourth = backendOf(life)
+      await fourth.restoreFrom([handle], blobs)
+      await expectTexts(fourth, keys.count)
+      expect(foldersOf(life.job)).toHaveLength(1)
+      await fourth.close()
+    },
+  )
+
+  test('a database whose timers are damaged is not used; the checkpoint is', async () => {
+    const life = { ...lifeOf('damaged-timers', true), isLarge: true }
+    const { handle, blobs } = await wroteTexts(life, { count: 1_000, folded: true, timers: true })
+    damageLargest(life.job, 0)
+    const third = backendOf(life)
+    await third.restoreFrom([handle], blobs)
+    expect(third.timers().size).toBe(1_000)
+    await expectTexts(third, 1_000)
+    expect(life.lines.map(({ message }) => message).join('\n')).toMatch(/the checkpoint is read instead/)
+    await third.close()
+  })
+
   test('without it the folder is gone when the backend is closed', async () => {
     const life = lifeOf('goes', false)
     const backend = backendOf(life)
@@ -261,4 +339,18 @@ function damage(job: string, handle: IncrementalHandle): IncrementalHandle {
     }
   }
   return handle
+}
+
+/** Changes bytes of the largest file that RocksDB wrote: a hundredth of it from `from` on, where 0 is its front and 1 its end. */
+function damageLargest(job: string, from: number): void {
+  const [id] = foldersOf(job)
+  const database = join(root, job, 'count-0', id as string, 'db')
+  const tables = readdirSync(database).filter((name) => name.endsWith('.sst'))
+  const [largest] = tables
+    .map((name) => ({ path: join(database, name), bytes: readFileSync(join(database, name)) }))
+    .sort((a, b) => b.bytes.length - a.bytes.length)
+  const { path, bytes } = largest!
+  for (let at = Math.floor(from * bytes.length) + 40; at < (from + 0.01) * bytes.length + 400; at += 97)
+    bytes[at]! ^= 0x55
+  writeFileSync(path, bytes)
 }
