@@ -155,6 +155,8 @@ export class CacheFreezes {
     this.#open = new ChangeList()
     this.#evicted = new EvictedRows()
     this.#lossy = false
+    // What an earlier one could not write it cannot hand on either: until that is over, a later one lacks it, too.
+    freeze.failure = this.#inFlight.find(({ failure }) => failure !== undefined)?.failure
     this.#inFlight.push(freeze)
     return freeze
   }

@@ -309,9 +309,11 @@ export class CacheSnapshots implements FreezeWriter {
       // From here on nothing is captured for this freeze: no record is on its list any more.
       if (this.#storesChanges)
         freeze.rows = await inKeyGroupOrder(freeze.rows, ({ record }) => record, sorted)
-      for (let row = freeze.rows.pop(); row !== undefined; row = freeze.rows.pop()) {
+      // A row stays the freeze's until it is written: one that is refused goes to the next snapshot with its record.
+      for (let row = freeze.rows.at(-1); row !== undefined; row = freeze.rows.at(-1)) {
         budget -= 1 + row.record.weight / WEIGHT_PER_ENTRY
         this.#writeCaptured(row, layer, batch)
+        freeze.rows.pop()
         if (isFull()) size += await this.#flush(freeze, batch)
         if (budget <= 0) await slice()
       }

@@ -169,7 +169,7 @@ describe('with a store and checkpoint storage that fail now and then', () => {
     for (let seed = 1; seed <= 2; seed++)
       test(`${name} loses nothing (seed ${seed})`, () =>
         fuzzStateBackend(over(mode, CachedKeyedStateBackend, 0.05), seed, 180, { failures: 0.1 }))
-  for (let seed = 1; seed <= 5; seed++)
+  for (let seed = 1; seed <= 14; seed++)
     test(`a cache without a store loses nothing (seed ${seed})`, () =>
       fuzzStateBackend((options) => new CachedKeyedStateBackend({ ...withoutStore, ...options }), seed, 900, {
         failures: 0.1,
