@@ -64,7 +64,10 @@ export interface ImagesHandle {
  */
 export interface IncrementalHandle {
   readonly kind: 'incremental'
+  /** A layer may be several blobs, each with other key groups. */
   readonly layers: readonly ImagesHandle[]
+  /** No other checkpoint names the layers, as of a checkpoint that is stored whole: they go with it when it is aborted. */
+  readonly own?: boolean
   /** What the worker that wrote it needs to find the same state on its own disk. JSON-safe. */
   readonly local?: unknown
 }
@@ -89,6 +92,11 @@ export type KeyedStateHandle = ImagesHandle | IncrementalHandle | ExternalHandle
 export function blobsOf(keyed: KeyedStateHandle): readonly StateHandle[] {
   if (keyed.kind === 'external') return []
   return keyed.kind === 'incremental' ? keyed.layers.map(({ handle }) => handle) : [keyed.handle]
+}
+
+/** Blobs of a snapshot that no other one names: what may be deleted when it is aborted. Layers of a chain are not among them. */
+export function ownBlobsOf(keyed: KeyedStateHandle): readonly StateHandle[] {
+  return keyed.kind === 'incremental' && keyed.own !== true ? [] : blobsOf(keyed)
 }
 
 /** Puts images into one blob. The extents belong into the `KeyedStateHandle`. */

@@ -4,7 +4,7 @@
  */
 import type { CheckpointKind } from '../core/element.ts'
 import { MillraceError, StateLostError } from '../errors.ts'
-import { blobsOf, type KeyedStateHandle, type StateHandle } from './checkpoint-storage.ts'
+import { blobsOf, type KeyedStateHandle, ownBlobsOf, type StateHandle } from './checkpoint-storage.ts'
 
 /** Version of the metadata form that this code writes. */
 export const CHECKPOINT_FORMAT = 1
@@ -116,18 +116,23 @@ export function committableName(committable: unknown): string | undefined {
  * snapshot names them.
  */
 export function ownHandlesOf(states: readonly OperatorSubtaskState[]): StateHandle[] {
-  return handlesOf({
-    states: states.map(({ keyed, ...rest }) =>
-      keyed === undefined || keyed.kind !== undefined ? rest : { ...rest, keyed },
-    ),
-  })
+  return handlesOf({ states }, ownBlobsOf)
+}
+
+/** Handles of a snapshot that no checkpoint names and that are the backend's: the next completed checkpoint shows which are needed. */
+export function chainHandlesOf(states: readonly OperatorSubtaskState[]): StateHandle[] {
+  const own = new Set(ownHandlesOf(states))
+  return handlesOf({ states }).filter((handle) => !own.has(handle))
 }
 
 /** All storage handles that a checkpoint names: what a discard may delete, and nothing else. */
-export function handlesOf(checkpoint: Pick<CompletedCheckpoint, 'states'>): StateHandle[] {
+export function handlesOf(
+  checkpoint: Pick<CompletedCheckpoint, 'states'>,
+  blobs: (keyed: KeyedStateHandle) => readonly StateHandle[] = blobsOf,
+): StateHandle[] {
   const handles: StateHandle[] = []
   for (const state of checkpoint.states) {
-    if (state.keyed !== undefined) handles.push(...blobsOf(state.keyed))
+    if (state.keyed !== undefined) handles.push(...blobs(state.keyed))
     if (state.operator !== undefined) handles.push(state.operator)
     if (state.inFlight !== undefined) handles.push(state.inFlight)
   }

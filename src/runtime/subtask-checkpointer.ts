@@ -3,8 +3,9 @@
  * off the record path and acknowledged when they are stored.
  */
 import type { BlobStore, KeyedStateHandle, StateHandle } from '../checkpoint/checkpoint-storage.ts'
-import { packImages } from '../checkpoint/checkpoint-storage.ts'
+import { ownBlobsOf } from '../checkpoint/checkpoint-storage.ts'
 import type { OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
+import { putImages, wholeHandle } from '../checkpoint/image-blobs.ts'
 import type { InFlightCodec } from '../checkpoint/in-flight.ts'
 import { type SelfStoringState, storesItself } from '../checkpoint/keyed-snapshot.ts'
 import type { CheckpointKind } from '../core/element.ts'
@@ -157,7 +158,8 @@ export class SubtaskCheckpointer {
       for (let i = 0; i < operators.length; i++) {
         const operator = operators[i] as CheckpointedOperator
         const snapshot = snapshots[i] as OperatorSnapshot
-        const keyed = await this.#keyed(n, kind, operator, frozen[i], blobs)
+        const keyed = await this.#keyed(n, kind, operator, frozen[i])
+        if (keyed !== undefined) written.push(...ownBlobsOf(keyed))
         const operatorState = snapshot.operatorState
         const stored =
           operatorState !== undefined && Object.keys(operatorState).length > 0
@@ -204,7 +206,6 @@ export class SubtaskCheckpointer {
     kind: CheckpointKind,
     operator: CheckpointedOperator,
     frozen: FrozenKeyedState | undefined,
-    blobs: BlobStore,
   ): Promise<KeyedStateHandle | undefined> {
     if (frozen === undefined) return undefined
     const { world, subtaskIndex, storage } = this.#options
@@ -215,13 +216,17 @@ export class SubtaskCheckpointer {
     }
     const name = `${operator.uid}-${subtaskIndex}-keyed`
     // A savepoint is images of everything, whatever the backend. To the backend it is a checkpoint that was not stored.
-    // Otherwise its blobs are not noted as written: they stay the backend's when the checkpoint is aborted.
+    // Otherwise its blobs are not noted as written as they are put: layers of a chain stay the backend's when the checkpoint is aborted.
     if ('store' in frozen && kind !== 'savepoint')
       return (frozen as SelfStoringState).store({ n, blobs: storage.blobs(n), name, pause })
     const images = await frozen.materialize(pause)
-    if (images.length === 0) return undefined
-    const { bytes, keyGroups } = packImages(images)
-    return { handle: await blobs.put(name, bytes), keyGroups }
+    return wholeHandle(
+      await putImages(
+        images.toSorted((a, b) => a.keyGroup - b.keyGroup),
+        storage.blobs(n),
+        name,
+      ),
+    )
   }
 
   async #discard(blobs: BlobStore, written: readonly StateHandle[]): Promise<void> {

@@ -142,7 +142,8 @@ export class CacheCodec {
 export class LayerWriter {
   readonly #codec: CacheCodec
   readonly #now: number
-  readonly #finished: KeyGroupImage[] = []
+  /** By key group, in the order in which they must be read. */
+  readonly #finished = new Map<number, KeyGroupImage[]>()
   #writers = new Map<number, KeyGroupImageWriter>()
   #generation: number
   /** Records that were begun, and those that are whole. */
@@ -204,29 +205,49 @@ export class LayerWriter {
    * @throws Error if a record could not be written, though it was taken from where it was: the layer lacks it, or has half of it
    */
   finish(): KeyGroupImage[] {
+    this.#checkWhole()
+    this.#close()
+    return [...this.#finished.values()].flat()
+  }
+
+  /**
+   * The images in the order of their key groups, one of each, for what must have no more; no two hold the same key. An image that was taken
+   * is not held any more.
+   */
+  *wholes(): Iterable<KeyGroupImage> {
+    for (const keyGroup of [...new Set([...this.#finished.keys(), ...this.#writers.keys()])].sort(
+      (a, b) => a - b,
+    ))
+      yield* this.whole(keyGroup)
+  }
+
+  /** The same for one key group, of which nothing comes any more: its image, if it has one. */
+  whole(keyGroup: number): readonly KeyGroupImage[] {
+    this.#checkWhole()
+    this.#end(keyGroup)
+    const images = this.#finished.get(keyGroup) ?? []
+    this.#finished.delete(keyGroup)
+    if (images.length < 2) return images
+    const merged = this.#codec.merged(images)
+    return merged === undefined ? [] : [merged]
+  }
+
+  #checkWhole(): void {
     if (this.#written !== this.#begun)
       throw new MillraceError('MILLRACE_INTERNAL', 'A record of the layer could not be written')
-    this.#close()
-    return this.#finished
   }
 
-  /** The images with one of each key group, for what must have no more; no two hold the same key. */
-  finishWhole(): KeyGroupImage[] {
-    const byGroup = Map.groupBy(this.finish(), ({ keyGroup }) => keyGroup)
-    return [...byGroup.values()].flatMap((images) =>
-      images.length === 1 ? images : (this.#codec.merged(images) ?? []),
-    )
-  }
-
-  /** Nothing of the key group comes any more: its image takes no more room than it needs. */
-  endGroup(keyGroup: number): void {
+  #end(keyGroup: number): void {
     const image = this.#writers.get(keyGroup)?.finish()
     this.#writers.delete(keyGroup)
-    if (image !== undefined) this.#finished.push(image)
+    if (image === undefined) return
+    const images = this.#finished.get(keyGroup)
+    if (images === undefined) this.#finished.set(keyGroup, [image])
+    else images.push(image)
   }
 
   #close(): void {
-    for (const keyGroup of [...this.#writers.keys()]) this.endGroup(keyGroup)
+    for (const keyGroup of [...this.#writers.keys()]) this.#end(keyGroup)
   }
 
   #formats(): readonly SlotFormat[] {

@@ -6,16 +6,12 @@
  * A layer that was stored stays in the chain whether its checkpoint completes or not: the next one names it too. One that could not be
  * stored is carried into the next one.
  */
-import {
-  type ImagesHandle,
-  type IncrementalHandle,
-  type KeyedStateHandle,
-  packImages,
-} from '../checkpoint/checkpoint-storage.ts'
+import type { ImagesHandle, IncrementalHandle, KeyedStateHandle } from '../checkpoint/checkpoint-storage.ts'
+import { layersOf, putImages } from '../checkpoint/image-blobs.ts'
 import type { KeyedSnapshotTarget } from '../checkpoint/keyed-snapshot.ts'
 import type { KeyGroupImage } from '../core/state.ts'
 
-/** A chain with more deltas gets a new base. Each layer's key groups are in the checkpoint's record, and each is a file to read at a restore. */
+/** A chain with as many deltas gets a new base. Each layer's key groups are in the checkpoint's record, and each is a file to read at a restore. */
 export const MAX_DELTAS = 24
 /** Deltas below this many bytes never outweigh a base. */
 export const SMALL_DELTAS_BYTES = 1 << 20
@@ -23,7 +19,9 @@ export const SMALL_DELTAS_BYTES = 1 << 20
 /** The chain of one operator subtask. */
 export class LayerChain {
   readonly #carryMaxBytes: number
+  /** Blobs: of the base, then of each delta. */
   #layers: ImagesHandle[] = []
+  #deltas = 0
   #baseBytes = 0
   #deltaBytes = 0
   #carried: KeyGroupImage[] = []
@@ -43,11 +41,12 @@ export class LayerChain {
         this.#baseLost = true
         return
       }
-      const [base, ...deltas] = handle.layers
+      const [base, ...deltas] = layersOf(handle.layers)
       if (base === undefined) continue
       this.#layers.push(...handle.layers)
+      this.#deltas += deltas.length
       this.#baseBytes += bytesOf(base)
-      for (const delta of deltas) this.#deltaBytes += bytesOf(delta)
+      this.#deltaBytes += bytesOf(deltas.flat())
     }
   }
 
@@ -55,7 +54,7 @@ export class LayerChain {
   get needsBase(): boolean {
     return (
       this.#baseLost ||
-      this.#layers.length > MAX_DELTAS ||
+      this.#deltas >= MAX_DELTAS ||
       this.#deltaBytes > Math.max(this.#baseBytes, SMALL_DELTAS_BYTES)
     )
   }
@@ -67,28 +66,34 @@ export class LayerChain {
     this.#carriedBytes = 0
   }
 
-  /** Stores a base; it replaces the chain. */
-  async putBase(images: readonly KeyGroupImage[], target: KeyedSnapshotTarget): Promise<void> {
-    const layer = images.length === 0 ? undefined : await put(images, target)
+  /** Stores a base, its images in the order of their key groups; it replaces the chain. */
+  async putBase(
+    images: Iterable<KeyGroupImage> | AsyncIterable<KeyGroupImage>,
+    { blobs, name }: KeyedSnapshotTarget,
+  ): Promise<void> {
+    this.#layers = await putImages(images, blobs, name)
     this.#baseLost = false
-    this.#layers = layer === undefined ? [] : [layer]
-    this.#baseBytes = layer === undefined ? 0 : bytesOf(layer)
+    this.#deltas = 0
+    this.#baseBytes = bytesOf(this.#layers)
     this.#deltaBytes = 0
     this.#carried = []
     this.#carriedBytes = 0
   }
 
-  /** Stores a delta. When that fails it is carried into the next one. */
-  async putDelta(images: readonly KeyGroupImage[], target: KeyedSnapshotTarget): Promise<void> {
-    const carried = [...this.#carried, ...images]
+  /** Stores a delta; images of one key group stay in their order. When that fails it is carried into the next one. */
+  async putDelta(images: readonly KeyGroupImage[], { blobs, name }: KeyedSnapshotTarget): Promise<void> {
+    const carried = [...this.#carried, ...images].sort((a, b) => a.keyGroup - b.keyGroup)
     if (carried.length === 0) return
     this.#carried = []
     this.#carriedBytes = 0
     try {
-      const layer = await put(carried, target)
+      const layer = await putImages(carried, blobs, name)
       if (this.#layers.length === 0) this.#baseBytes = bytesOf(layer)
-      else this.#deltaBytes += bytesOf(layer)
-      this.#layers.push(layer)
+      else {
+        this.#deltas++
+        this.#deltaBytes += bytesOf(layer)
+      }
+      this.#layers.push(...layer)
     } catch (error) {
       this.carry(carried)
       throw error
@@ -111,15 +116,6 @@ export class LayerChain {
   }
 }
 
-function bytesOf({ keyGroups }: ImagesHandle): number {
-  return keyGroups.reduce((sum, [, , length]) => sum + length, 0)
-}
-
-/** Puts images into one blob; those of one key group stay in their order. */
-export async function put(
-  images: readonly KeyGroupImage[],
-  target: KeyedSnapshotTarget,
-): Promise<ImagesHandle> {
-  const { bytes, keyGroups } = packImages(images)
-  return { handle: await target.blobs.put(target.name, bytes), keyGroups }
+function bytesOf(layer: readonly ImagesHandle[]): number {
+  return layer.flatMap(({ keyGroups }) => keyGroups).reduce((sum, [, , length]) => sum + length, 0)
 }

@@ -6,7 +6,7 @@ import { MillraceError } from '../errors.ts'
 import type { CacheCodec } from './cached-codec.ts'
 import type { CacheFreezes } from './cached-freeze.ts'
 import type { LayerChain } from './cached-layers.ts'
-import type { CachedRecord } from './cached-record.ts'
+import type { CachedRecord, CapturedRow } from './cached-record.ts'
 import type { ColdRecord, ColdStore, ColdTimers, OpenColdStore } from './cold-store.ts'
 import type { HeapTables } from './heap-tables.ts'
 import type { ImageState } from './key-group-image.ts'
@@ -28,6 +28,12 @@ export interface SnapshotMode {
   readonly localCopy: boolean
   /** False: each checkpoint holds everything. */
   readonly incremental: boolean
+}
+
+/** Rows on their way to the store. */
+export interface Batch {
+  readonly rows: CapturedRow[]
+  bytes: number
 }
 
 /** What the writer needs of its backend. */
@@ -157,4 +163,19 @@ export function notLoaded(operatorName: string, key: Key): MillraceError {
         'Use the state of the current key only; an operator of your own must call prefetch with the keys of each vector.',
     },
   )
+}
+
+/** The error of a checkpoint whose frozen state is not there any more. */
+export function frozenUnusable(operatorName: string, checkpointId: number, why: string): MillraceError {
+  return new MillraceError(
+    'MILLRACE_CHECKPOINT_FAILED',
+    `Operator '${operatorName}': the frozen state of checkpoint ${checkpointId} cannot be used: ${why}`,
+  )
+}
+
+/** All that an iteration gives. */
+export async function listOf<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = []
+  for await (const item of items) list.push(item)
+  return list
 }

@@ -5,13 +5,14 @@
  * it gives the handle. Otherwise checkpoints are layers of images in checkpoint storage; a local store (RocksDB) then only holds what the
  * heap does not, or, for local recovery, a copy of everything.
  */
-import { type KeyedStateHandle, packImages } from '../checkpoint/checkpoint-storage.ts'
+import type { KeyedStateHandle } from '../checkpoint/checkpoint-storage.ts'
+import { discardAll, putImages } from '../checkpoint/image-blobs.ts'
 import type { KeyedSnapshotTarget } from '../checkpoint/keyed-snapshot.ts'
 import type { KeyGroupImage } from '../core/state.ts'
-import { MillraceError } from '../errors.ts'
+import type { MillraceError } from '../errors.ts'
 import { LayerWriter } from './cached-codec.ts'
 import type { CacheFreeze, FreezeWriter } from './cached-freeze.ts'
-import type { SealedState, SnapshotParts } from './cached-parts.ts'
+import { type Batch, frozenUnusable, listOf, type SealedState, type SnapshotParts } from './cached-parts.ts'
 import {
   type CachedRecord,
   type CapturedRow,
@@ -31,15 +32,9 @@ const WEIGHT_PER_ENTRY = 512
 /** Records passed over weigh this much of one that is written. */
 const SKIP_WEIGHT = 1 / 16
 
-/** Rows on their way to the store. */
-interface Batch {
-  readonly rows: CapturedRow[]
-  bytes: number
-}
-
 export class CacheSnapshots implements FreezeWriter {
   readonly #parts: SnapshotParts
-  #waiting: (() => void)[] = []
+  readonly #waiting: (() => void)[] = []
   /** The local copy lacks something: it is never named again. */
   #copyBroken = false
   #closed = false
@@ -76,9 +71,13 @@ export class CacheSnapshots implements FreezeWriter {
   materialize(freeze: CacheFreeze, pause: () => Promise<void>): Promise<KeyGroupImage[]> {
     const { durableAs } = this.#parts
     this.#decide(freeze, durableAs === undefined ? 'full' : 'delta')
-    return this.#inTurn(freeze, () =>
-      durableAs === undefined ? this.#everything(freeze, pause, true) : this.#scanStore(freeze, pause),
-    )
+    return this.#inTurn(freeze, async () => {
+      const all =
+        durableAs === undefined ? this.#everything(freeze, pause, true) : this.#scanStore(freeze, pause)
+      const images = await listOf(all)
+      this.#checkUsable(freeze)
+      return images
+    })
   }
 
   release(freeze: CacheFreeze): void {
@@ -137,9 +136,7 @@ export class CacheSnapshots implements FreezeWriter {
   }
 
   #wake(): void {
-    const waiting = this.#waiting
-    this.#waiting = []
-    for (const go of waiting) go()
+    for (const go of this.#waiting.splice(0)) go()
   }
 
   #checkUsable(freeze: CacheFreeze): void {
@@ -147,11 +144,8 @@ export class CacheSnapshots implements FreezeWriter {
     if (freeze.failure !== undefined) throw freeze.failure.error
   }
 
-  #failed(freeze: CacheFreeze, why: string): MillraceError {
-    return new MillraceError(
-      'MILLRACE_CHECKPOINT_FAILED',
-      `Operator '${this.#parts.operatorName}': the frozen state of checkpoint ${freeze.checkpointId} cannot be used: ${why}`,
-    )
+  #failed({ checkpointId }: CacheFreeze, why: string): MillraceError {
+    return frozenUnusable(this.#parts.operatorName, checkpointId, why)
   }
 
   async #storeInStore(
@@ -191,23 +185,24 @@ export class CacheSnapshots implements FreezeWriter {
   async #storeBase(freeze: CacheFreeze, target: KeyedSnapshotTarget): Promise<KeyedStateHandle | undefined> {
     const { chain } = this.#parts
     if (freeze.mode !== 'full') throw this.#failed(freeze, 'what it builds on could not be stored')
-    await chain.putBase(await this.#everything(freeze, target.pause, false), target)
+    await chain.putBase(this.#everything(freeze, target.pause, false), target)
     this.#allStored(freeze)
     return chain.handle(await this.#sealCopy(freeze))
   }
 
   /** Each checkpoint whole, without a chain. */
   async #storeAll(freeze: CacheFreeze, target: KeyedSnapshotTarget): Promise<KeyedStateHandle | undefined> {
-    const images = await this.#everything(freeze, target.pause, false)
-    if (images.length === 0) {
-      this.#allStored(freeze)
-      return undefined
-    }
-    const { bytes, keyGroups } = packImages(images)
-    const layers = [{ handle: await target.blobs.put(target.name, bytes), keyGroups }]
+    const { blobs, name, pause } = target
+    const layers = await putImages(this.#everything(freeze, pause, false), blobs, name)
     this.#allStored(freeze)
-    const local = await this.#sealCopy(freeze)
-    return local === undefined ? { kind: 'incremental', layers } : { kind: 'incremental', layers, local }
+    if (layers.length === 0) return undefined
+    try {
+      const local = await this.#sealCopy(freeze)
+      return { kind: 'incremental', layers, own: true, ...(local === undefined ? {} : { local }) }
+    } catch (error) {
+      await discardAll(layers, blobs)
+      throw error
+    }
   }
 
   /** What is in an unfinished layer counts as stored; the rest goes to the next snapshot by itself. */
@@ -410,22 +405,20 @@ export class CacheSnapshots implements FreezeWriter {
   }
 
   /** Images of everything as it was at the freeze, for a store that is the chain: what changed goes there first. */
-  async #scanStore(freeze: CacheFreeze, pause: () => Promise<void>): Promise<KeyGroupImage[]> {
+  async *#scanStore(freeze: CacheFreeze, pause: () => Promise<void>): AsyncIterable<KeyGroupImage> {
     await this.#writeChanges(freeze, undefined, pause)
-    const layer = new LayerWriter(this.#parts.codec, freeze.now)
-    await this.#scan(freeze, layer, pause)
-    return layer.finishWhole()
+    yield* this.#scan(freeze, pause)
   }
 
   /**
-   * Images of everything as it was at the freeze: what the store lacks goes there first, then all of it is read; if all was on the heap the
-   * store is not asked. `keepsRows`: what changed is part of the next layer all the same, so each record's row is kept until the end.
+   * Images of everything as it was at the freeze, one of each key group in their order: what the store lacks goes there first, then all of it
+   * is read; if all was on the heap the store is not asked. `keepsRows`: what changed is part of the next layer all the same, so each record's row is kept until the end.
    */
-  async #everything(
+  async *#everything(
     freeze: CacheFreeze,
     pause: () => Promise<void>,
     keepsRows: boolean,
-  ): Promise<KeyGroupImage[]> {
+  ): AsyncIterable<KeyGroupImage> {
     const { tables, freezes, entriesPerSlice, codec } = this.#parts
     const { allHere } = freeze
     const layer = new LayerWriter(codec, freeze.now)
@@ -459,8 +452,11 @@ export class CacheSnapshots implements FreezeWriter {
     }
     while (fromList < freeze.rows.length || freeze.others.length > 0) await drain()
     this.#checkUsable(freeze)
-    if (!allHere) await this.#scan(freeze, layer, pause)
-    return layer.finishWhole()
+    if (!allHere) yield* this.#scan(freeze, pause)
+    for (const image of layer.wholes()) {
+      yield image
+      this.#checkUsable(freeze)
+    }
   }
 
   /** Writes rows that the store lacks, whole checkpoints only: which list they are on stays as it is. */
@@ -481,8 +477,9 @@ export class CacheSnapshots implements FreezeWriter {
     }
   }
 
-  async #scan(freeze: CacheFreeze, layer: LayerWriter, pause: () => Promise<void>): Promise<void> {
+  async *#scan(freeze: CacheFreeze, pause: () => Promise<void>): AsyncIterable<KeyGroupImage> {
     const { store, range, codec, entriesPerSlice } = this.#parts
+    const layer = new LayerWriter(codec, freeze.now)
     let budget = entriesPerSlice
     await this.#parts.evicted()
     this.#checkUsable(freeze)
@@ -496,7 +493,8 @@ export class CacheSnapshots implements FreezeWriter {
         budget = entriesPerSlice
       }
       this.#checkUsable(freeze)
-      layer.endGroup(keyGroup)
+      yield* layer.whole(keyGroup)
+      this.#checkUsable(freeze)
     }
   }
 }

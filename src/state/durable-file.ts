@@ -20,6 +20,9 @@ import { MillraceError, StateLostError } from '../errors.ts'
 /** Ending of a file that is being written. One that is left over belongs to nobody. */
 export const TEMPORARY_ENDING = '.tmp'
 
+/** Largest file that can be read again in one piece. */
+export const MAX_FILE_BYTES = 2 ** 31 - 1
+
 const SAFE_NAME = /^[a-zA-Z0-9._-]+$/
 
 /** What a handle says about the bytes of a file. */
@@ -33,6 +36,16 @@ export interface StoredBytes {
  * @throws MillraceError MILLRACE_CHECKPOINT_STORAGE naming the path; then the file is not there
  */
 export async function writeDurably(path: string, bytes: Uint8Array, writer: string): Promise<void> {
+  if (bytes.length > MAX_FILE_BYTES)
+    throw new MillraceError(
+      'MILLRACE_CHECKPOINT_STORAGE',
+      `'${path}' would have ${bytes.length} bytes; a file of more than ${MAX_FILE_BYTES} could not be read again`,
+      {
+        details: { path },
+        remedy:
+          'Raise pipeline.max-parallelism, or spread the keys: the state of one key group is in one file.',
+      },
+    )
   const folder = dirname(path)
   const temporary = `${path}.${writer}${TEMPORARY_ENDING}`
   await storing(path, async () => {

@@ -1,4 +1,5 @@
 import { expect, test } from '@jest/globals'
+import type { IncrementalHandle } from '../../../src/checkpoint/checkpoint-storage.ts'
 import { ValueStateDescriptor } from '../../../src/core/state.ts'
 import { CachedKeyedStateBackend } from '../../../src/state/cached-backend.ts'
 import { HeapKeyedStateBackend } from '../../../src/state/heap-backend.ts'
@@ -215,3 +216,48 @@ test.each(['a value on the heap', 'a row that was frozen'])(
     for (const each of [backend, restored]) await each.close()
   },
 )
+
+test('a base of many blobs is one layer: what follows are deltas, also after a restore, and all of it comes back', async () => {
+  const blobs = new MemoryBlobStore()
+  const make = () =>
+    new CachedKeyedStateBackend({
+      ...options,
+      durableAs: undefined,
+      localCopy: false,
+      incremental: true,
+      cacheMaxBytes: Number.POSITIVE_INFINITY,
+      logger: recordingLogger([], { now: () => 0 }),
+      openStore: undefined,
+    })
+  const first = make()
+  await first.restoreFrom([], blobs)
+  const large = 'x'.repeat(34 << 20)
+  const keys = ['a', 'b', 'c', 'd']
+  for (const key of keys) {
+    first.setCurrentKey(key)
+    first.getState(descriptor()).update(`${key}${large}`)
+  }
+  const pause = () => Promise.resolve()
+  const base = (await first.freeze(1).store({ n: 1, blobs, name: 's1', pause })) as IncrementalHandle
+  expect(base.layers.length).toBeGreaterThan(1)
+  await first.close()
+
+  const second = make()
+  await second.restoreFrom([base], blobs)
+  second.setCurrentKey('a')
+  expect(second.getState(descriptor()).value()).toBe(`a${large}`)
+  second.getState(descriptor()).update('small')
+  const delta = (await second.freeze(2).store({ n: 2, blobs, name: 's2', pause })) as IncrementalHandle
+  expect(delta.layers.slice(0, base.layers.length)).toEqual(base.layers)
+  expect(delta.layers).toHaveLength(base.layers.length + 1)
+  await second.close()
+
+  const third = make()
+  await third.restoreFrom([delta], blobs)
+  const lengths = keys.map((key) => {
+    third.setCurrentKey(key)
+    return third.getState(descriptor()).value()?.length
+  })
+  expect(lengths).toEqual(['small'.length, ...keys.slice(1).map(() => large.length + 1)])
+  await third.close()
+})

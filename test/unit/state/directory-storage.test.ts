@@ -28,6 +28,17 @@ describe('blobs in a directory', () => {
     expect(await readdir(join(root, 'totals/r1/chk-7'))).toEqual(['count-0-1-x'])
   })
 
+  test('that could not be read again are refused, with their path and size', async () => {
+    const put = storage()
+      .blobStore(7)
+      .put('count-0', new Uint8Array(2 ** 31))
+    await expect(put).rejects.toMatchObject({
+      code: 'MILLRACE_CHECKPOINT_STORAGE',
+      message: expect.stringMatching(/chk-7\/count-0-1-x.*2147483648 bytes/),
+    })
+    expect(await readdir(root)).toEqual([])
+  })
+
   test('of two attempts do not touch each other', async () => {
     const [old, present] = [storage('1-x').blobStore(8), storage('2-y').blobStore(8)]
     const mine = await present.put('count-0', bytes)
