@@ -125,7 +125,7 @@ export type CoordinatorEffect =
     }
   | { readonly type: 'Discard'; readonly n: number }
   /** Snapshots that no checkpoint names: of an aborted one, or acknowledged too late. Committables are not theirs to drop. */
-  | { readonly type: 'DiscardStates'; readonly states: readonly OperatorSubtaskState[] }
+  | { readonly type: 'DiscardStates'; readonly n: number; readonly states: readonly OperatorSubtaskState[] }
   | { readonly type: 'RequestDone'; readonly id: string; readonly n: number }
   | { readonly type: 'RequestFailed'; readonly id: string; readonly reason: string }
   | { readonly type: 'FailAttempt'; readonly reason: string; readonly cause: unknown }
@@ -321,7 +321,7 @@ export class CheckpointCoordinator {
     // Late acknowledgements of aborted or subsumed checkpoints are normal: their prepared output lives on in the next one.
     const pending = this.#pending.find((p) => p.n === n)
     // A repeated one of a completed checkpoint names what that checkpoint needs.
-    if (pending === undefined) return this.#retained.has(n) ? [] : [{ type: 'DiscardStates', states }]
+    if (pending === undefined) return this.#retained.has(n) ? [] : [{ type: 'DiscardStates', n, states }]
     return pending.acknowledge(subtask, states) ? this.#nextCommitPoint(now) : []
   }
 
@@ -372,7 +372,7 @@ export class CheckpointCoordinator {
       { type: 'CancelTimer', timer: `timeout:${n}` },
       { type: 'NotifyAborted', n, reason, detail },
     ]
-    if (pending.states.length > 0) effects.push({ type: 'DiscardStates', states: pending.states })
+    if (pending.states.length > 0) effects.push({ type: 'DiscardStates', n, states: pending.states })
     effects.push(...this.#refuse(pending.requests, `checkpoint ${n} ${reason}: ${detail}`))
     // A savepoint that fails fails its owner's request; the job is as well as before.
     if (pending.kind !== 'savepoint' && this.#failures.failed(reason)) {
@@ -435,7 +435,7 @@ export class CheckpointCoordinator {
     const pending = this.#writing(n, 'CommitPointRefused')
     pending.move('Aborted')
     const effects: CoordinatorEffect[] = [{ type: 'NotifyAborted', n, reason: 'refused', detail: reason }]
-    if (pending.states.length > 0) effects.push({ type: 'DiscardStates', states: pending.states })
+    if (pending.states.length > 0) effects.push({ type: 'DiscardStates', n, states: pending.states })
     effects.push(
       ...this.#end({
         type: 'FailAttempt',

@@ -7,54 +7,57 @@
  * Readers need not know: they are layers of which no two hold the same key group.
  */
 import type { KeyGroupImage } from '../core/state.ts'
-import { type BlobStore, type ImagesHandle, type KeyedStateHandle, packImages } from './checkpoint-storage.ts'
+import type { ImagesHandle, KeyedStateHandle } from './checkpoint-storage.ts'
 
 /** A blob is full with this many bytes; a key group that has more is a larger one. */
 export const BLOB_BYTES = 64 << 20
 
-/**
- * Stores images, which come in the order of their key groups, and gives the blobs in that order; none without images. The first blob has the
- * name, further ones the name and a number. When it rejects nothing is left of it.
- * @throws MillraceError MILLRACE_CHECKPOINT_STORAGE; whatever the images throw
- */
-export async function putImages(
-  images: Iterable<KeyGroupImage> | AsyncIterable<KeyGroupImage>,
-  blobs: Pick<BlobStore, 'put' | 'discard'>,
-  name: string,
-  blobBytes = BLOB_BYTES,
-): Promise<ImagesHandle[]> {
-  const stored: ImagesHandle[] = []
-  let run: KeyGroupImage[] = []
-  let size = 0
-  const put = async (): Promise<void> => {
-    const { bytes, keyGroups } = packImages(run.splice(0))
-    size = 0
-    const blob = stored.length === 0 ? name : `${name}.${stored.length + 1}`
-    stored.push({ handle: await blobs.put(blob, bytes), keyGroups })
+/** Cuts images, which come in the order of their key groups, into the blobs that they are stored in. */
+export class ImageRuns {
+  readonly #blobBytes: number
+  #run: KeyGroupImage[] = []
+  #bytes = 0
+
+  constructor(blobBytes = BLOB_BYTES) {
+    this.#blobBytes = blobBytes
   }
-  try {
-    for await (const image of images) {
-      const last = run.at(-1)
-      if (last !== undefined && last.keyGroup !== image.keyGroup && size + image.bytes.length > blobBytes)
-        await put()
-      run.push(image)
-      size += image.bytes.length
-    }
-    if (run.length > 0) await put()
-    return stored
-  } catch (error) {
-    run = []
-    await discardAll(stored, blobs)
-    throw error
+
+  /** Takes an image. Returns those of the blob that is full without it, which are not held any more. */
+  add(image: KeyGroupImage): readonly KeyGroupImage[] | undefined {
+    const last = this.#run.at(-1)
+    const isFull =
+      last !== undefined &&
+      last.keyGroup !== image.keyGroup &&
+      this.#bytes + image.bytes.length > this.#blobBytes
+    const full = isFull ? this.rest() : undefined
+    this.#run.push(image)
+    this.#bytes += image.bytes.length
+    return full
+  }
+
+  /** The images of the last blob; empty if there are none. */
+  rest(): readonly KeyGroupImage[] {
+    const run = this.#run
+    this.#run = []
+    this.#bytes = 0
+    return run
   }
 }
 
-/** Deletes blobs that nobody names. What cannot be deleted costs room, not correctness, and is found as an orphan later. */
-export async function discardAll(
-  stored: readonly ImagesHandle[],
-  blobs: Pick<BlobStore, 'discard'>,
-): Promise<void> {
-  await Promise.allSettled(stored.map(({ handle }) => blobs.discard(handle)))
+/** The images of each blob, key groups in order. */
+export function* runsOf(images: Iterable<KeyGroupImage>): Iterable<readonly KeyGroupImage[]> {
+  const runs = new ImageRuns()
+  for (const image of [...images].sort((a, b) => a.keyGroup - b.keyGroup)) {
+    const full = runs.add(image)
+    if (full !== undefined) yield full
+  }
+  const rest = runs.rest()
+  if (rest.length > 0) yield rest
+}
+
+/** The name of the blob with that index: the first one has the name itself. */
+export function blobName(name: string, index: number): string {
+  return index === 0 ? name : `${name}.${index + 1}`
 }
 
 /** The handle of one checkpoint's images; undefined without any. */

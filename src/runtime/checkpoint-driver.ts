@@ -11,7 +11,6 @@ import {
   handlesOf,
   type OperatorShape,
   type OperatorSubtaskState,
-  ownHandlesOf,
   promisedIds,
 } from '../checkpoint/completed-checkpoint.ts'
 import {
@@ -20,11 +19,11 @@ import {
   type CoordinatorEffect,
   type CoordinatorEvent,
 } from '../checkpoint/coordinator.ts'
-import { SharedStateRegistry } from '../checkpoint/shared-state-registry.ts'
 import type { CommitPermit, Committer, GroupOffset, Source } from '../core/connector.ts'
 import type { CheckpointKind } from '../core/element.ts'
 import type { TimerHandle, World } from '../core/ports.ts'
 import { MillraceError } from '../errors.ts'
+import { CheckpointFiles, discardFiles } from './checkpoint-files.ts'
 import type { FaultHook } from './fault-points.ts'
 import { commitAll } from './output-commits.ts'
 import type { OutsideRuns } from './outside-runs.ts'
@@ -71,7 +70,7 @@ export class CheckpointDriver {
   readonly #timers = new Map<string, TimerHandle>()
   readonly #requests = new Map<string, Request>()
   readonly #retained = new Map<number, CompletedCheckpoint>()
-  readonly #shared = new SharedStateRegistry()
+  readonly #files: CheckpointFiles
   readonly #savepoints = new SavepointOrders()
   /** Checkpoints that are not needed any more. */
   readonly #forget: number[] = []
@@ -90,6 +89,8 @@ export class CheckpointDriver {
     this.#options = options
     this.coordinator = new CheckpointCoordinator(options.config)
     this.#committed = options.config.confirmed
+    const { storage, attemptStorage, outside, world } = options
+    this.#files = new CheckpointFiles({ storage, attemptStorage, outside, logger: world.logger })
     for (const checkpoint of options.retained) this.#retain(checkpoint)
   }
 
@@ -176,8 +177,7 @@ export class CheckpointDriver {
 
   #retain(checkpoint: CompletedCheckpoint): void {
     this.#retained.set(checkpoint.n, checkpoint)
-    this.#shared.add(checkpoint)
-    this.#options.outside.add(checkpoint)
+    this.#files.add(checkpoint)
   }
 
   #now(): number {
@@ -277,7 +277,7 @@ export class CheckpointDriver {
         this.#forget.push(effect.n)
         return
       case 'DiscardStates':
-        this.#track(this.#discardStates(effect.states))
+        this.#track(this.#files.aborted(effect.n, effect.states))
         return
       case 'RequestDone': {
         const failure = this.#savepoints.failureOf(effect.n)
@@ -412,37 +412,14 @@ export class CheckpointDriver {
     )
   }
 
-  async #discardStates(states: readonly OperatorSubtaskState[]): Promise<void> {
-    for (const handle of ownHandlesOf(states)) {
-      try {
-        await this.#options.storage.discard(handle)
-      } catch (error) {
-        // Orphans cost room, not correctness.
-        this.#options.world.logger.warn('could not remove a snapshot that nobody needs', { error })
-      }
-    }
-  }
-
   /** What follows a commit point, off its way: metadata for people beside the files, and the files of checkpoints that no record names. */
   async #afterwards(checkpoint: CompletedCheckpoint, forgotten: readonly number[]): Promise<void> {
-    const { attemptStorage, storage, world } = this.#options
-    try {
-      if (checkpoint.kind !== 'savepoint') await attemptStorage.writeMetadata?.(checkpoint)
-      for (const n of forgotten) {
-        const old = this.#retained.get(n)
-        this.#retained.delete(n)
-        if (old === undefined) continue
-        await discardFiles(old, this.#shared.forget(old), storage)
-        await this.#options.outside.forgotten(old)
-      }
-      if (forgotten.length > 0) {
-        const oldest = Math.min(...this.#retained.keys())
-        for (const task of this.#options.tasks) task.retainedFrom(oldest)
-      }
-    } catch (error) {
-      // The checkpoint itself is safe in the store; left-over files cost room.
-      world.logger.warn(`files around checkpoint ${checkpoint.n} could not be written or removed`, { error })
-    }
+    const old = forgotten.flatMap((n) => this.#retained.get(n) ?? [])
+    for (const n of forgotten) this.#retained.delete(n)
+    await this.#files.afterwards(checkpoint, old)
+    if (forgotten.length === 0) return
+    const oldest = Math.min(...this.#retained.keys())
+    for (const task of this.#options.tasks) task.retainedFrom(oldest)
   }
 }
 
@@ -462,15 +439,6 @@ export async function discardCheckpoint(
 ): Promise<void> {
   await store.forget(checkpoint.run, checkpoint.n)
   await discardFiles(checkpoint, handles, storage)
-}
-
-async function discardFiles(
-  checkpoint: CompletedCheckpoint,
-  handles: readonly StateHandle[],
-  storage: StateStorage,
-): Promise<void> {
-  for (const handle of handles) await storage.discard(handle)
-  await storage.discardMetadata?.(checkpoint.run, checkpoint.n)
 }
 
 function stateBytes(states: readonly OperatorSubtaskState[]): number {

@@ -2,10 +2,15 @@
  * Takes snapshot n of one task: flush and prepare → freeze (synchronous, exact) → forward the barrier → resume; the bytes are written
  * off the record path and acknowledged when they are stored.
  */
-import type { BlobStore, KeyedStateHandle, StateHandle } from '../checkpoint/checkpoint-storage.ts'
-import { ownBlobsOf } from '../checkpoint/checkpoint-storage.ts'
+import type {
+  BlobStore,
+  ImagesHandle,
+  KeyedStateHandle,
+  StateHandle,
+} from '../checkpoint/checkpoint-storage.ts'
+import { ownBlobsOf, packImages } from '../checkpoint/checkpoint-storage.ts'
 import type { OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
-import { putImages, wholeHandle } from '../checkpoint/image-blobs.ts'
+import { blobName, runsOf, wholeHandle } from '../checkpoint/image-blobs.ts'
 import type { InFlightCodec } from '../checkpoint/in-flight.ts'
 import { type SelfStoringState, storesItself } from '../checkpoint/keyed-snapshot.ts'
 import type { CheckpointKind } from '../core/element.ts'
@@ -158,8 +163,8 @@ export class SubtaskCheckpointer {
       for (let i = 0; i < operators.length; i++) {
         const operator = operators[i] as CheckpointedOperator
         const snapshot = snapshots[i] as OperatorSnapshot
-        const keyed = await this.#keyed(n, kind, operator, frozen[i])
-        if (keyed !== undefined) written.push(...ownBlobsOf(keyed))
+        const keyed = await this.#keyed(n, kind, operator, frozen[i], blobs)
+        if (keyed?.kind === 'incremental') written.push(...ownBlobsOf(keyed))
         const operatorState = snapshot.operatorState
         const stored =
           operatorState !== undefined && Object.keys(operatorState).length > 0
@@ -206,6 +211,7 @@ export class SubtaskCheckpointer {
     kind: CheckpointKind,
     operator: CheckpointedOperator,
     frozen: FrozenKeyedState | undefined,
+    blobs: BlobStore,
   ): Promise<KeyedStateHandle | undefined> {
     if (frozen === undefined) return undefined
     const { world, subtaskIndex, storage } = this.#options
@@ -220,13 +226,12 @@ export class SubtaskCheckpointer {
     if ('store' in frozen && kind !== 'savepoint')
       return (frozen as SelfStoringState).store({ n, blobs: storage.blobs(n), name, pause })
     const images = await frozen.materialize(pause)
-    return wholeHandle(
-      await putImages(
-        images.toSorted((a, b) => a.keyGroup - b.keyGroup),
-        storage.blobs(n),
-        name,
-      ),
-    )
+    const stored: ImagesHandle[] = []
+    for (const run of runsOf(images)) {
+      const { bytes, keyGroups } = packImages(run)
+      stored.push({ handle: await blobs.put(blobName(name, stored.length), bytes), keyGroups })
+    }
+    return wholeHandle(stored)
   }
 
   async #discard(blobs: BlobStore, written: readonly StateHandle[]): Promise<void> {

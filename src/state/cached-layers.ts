@@ -7,9 +7,10 @@
  * stored is carried into the next one.
  */
 import type { ImagesHandle, IncrementalHandle, KeyedStateHandle } from '../checkpoint/checkpoint-storage.ts'
-import { layersOf, putImages } from '../checkpoint/image-blobs.ts'
+import { layersOf } from '../checkpoint/image-blobs.ts'
 import type { KeyedSnapshotTarget } from '../checkpoint/keyed-snapshot.ts'
 import type { KeyGroupImage } from '../core/state.ts'
+import { putImages } from './stored-images.ts'
 
 /** A chain with as many deltas gets a new base. Each layer's key groups are in the checkpoint's record, and each is a file to read at a restore. */
 export const MAX_DELTAS = 24

@@ -6,7 +6,6 @@
  * heap does not, or, for local recovery, a copy of everything.
  */
 import type { KeyedStateHandle } from '../checkpoint/checkpoint-storage.ts'
-import { discardAll, putImages } from '../checkpoint/image-blobs.ts'
 import type { KeyedSnapshotTarget } from '../checkpoint/keyed-snapshot.ts'
 import type { KeyGroupImage } from '../core/state.ts'
 import type { MillraceError } from '../errors.ts'
@@ -23,6 +22,7 @@ import {
 } from './cached-record.ts'
 import { EvictedRows } from './evicted-rows.ts'
 import { inKeyGroupOrder } from './key-group-order.ts'
+import { discardAll, putImages } from './stored-images.ts'
 
 /** Slices whose rows go to the store in one call, and about how many bytes. */
 const SLICES_PER_WRITE = 2

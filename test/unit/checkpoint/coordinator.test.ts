@@ -189,7 +189,7 @@ describe('aborts', () => {
     expect(effects).toEqual([
       { type: 'CancelTimer', timer: 'timeout:1' },
       { type: 'NotifyAborted', n: 1, reason: 'timeout', detail: expect.stringContaining('b/0') },
-      { type: 'DiscardStates', states: [state('a/0')] },
+      { type: 'DiscardStates', n: 1, states: [state('a/0')] },
     ])
   })
 
@@ -216,7 +216,7 @@ describe('aborts', () => {
   test('late acknowledgements of an aborted checkpoint leave orphans, which go', () => {
     interval()
     send({ type: 'TimerFired', timer: 'timeout:1' })
-    expect(ack(1, 'b/0')).toEqual([{ type: 'DiscardStates', states: [state('b/0')] }])
+    expect(ack(1, 'b/0')).toEqual([{ type: 'DiscardStates', n: 1, states: [state('b/0')] }])
   })
 
   test('a repeated acknowledgement of a completed checkpoint never discards what that checkpoint needs', () => {

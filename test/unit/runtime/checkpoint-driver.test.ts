@@ -67,6 +67,7 @@ class RecordingTask {
   notifyConfirmed(n: number): void {
     this.calls.push(`confirmed ${n}`)
   }
+  retainedFrom(): void {}
 }
 
 let virtual: VirtualWorld

@@ -103,6 +103,36 @@ describe('a backend that stores itself', () => {
   )
 })
 
+test("keyed state that is the snapshot's alone goes when the rest of it cannot be stored; layers of a chain stay", async () => {
+  for (const [own, left] of [
+    [true, 0],
+    [false, 1],
+  ] as const) {
+    blobs = new MemoryBlobStore()
+    const freeze = backend.freeze.bind(backend)
+    backend.freeze = () => ({
+      ...freeze(),
+      store: async () => ({
+        kind: 'incremental' as const,
+        layers: [
+          { handle: await blobs.put('keyed', Uint8Array.of(1, 2, 3)), keyGroups: [[0, 0, 3] as const] },
+        ],
+        own,
+      }),
+    })
+    operator.snapshots = { operatorState: { list: { redistribution: 'split', items: [1] } } }
+    const store = {
+      put: () => Promise.reject(new Error('full')),
+      get: (handle: Parameters<MemoryBlobStore['get']>[0]) => blobs.get(handle),
+      discard: (handle: Parameters<MemoryBlobStore['discard']>[0]) => blobs.discard(handle),
+    }
+    await checkpointer({ store }).checkpoint(1, 'checkpoint')
+    await virtual.time.advance(100)
+    expect(declined.at(-1)).toMatchObject({ n: 1, error: { message: 'full' } })
+    expect(blobs.names).toHaveLength(left)
+  }
+})
+
 describe('a snapshot', () => {
   test('is prepared, frozen, and then the barrier goes on; the bytes come after that', async () => {
     const made = checkpointer()

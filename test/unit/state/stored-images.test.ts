@@ -1,8 +1,9 @@
 import { describe, expect, test } from '@jest/globals'
 import { unpackImages } from '../../../src/checkpoint/checkpoint-storage.ts'
-import { layersOf, putImages, wholeHandle } from '../../../src/checkpoint/image-blobs.ts'
+import { layersOf, wholeHandle } from '../../../src/checkpoint/image-blobs.ts'
 import type { KeyGroupImage } from '../../../src/core/state.ts'
 import { MemoryBlobStore } from '../../../src/state/memory-blob-store.ts'
+import { putImages } from '../../../src/state/stored-images.ts'
 
 const image = (keyGroup: number, length: number, fill = keyGroup): KeyGroupImage => ({
   keyGroup,
