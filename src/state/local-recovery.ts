@@ -1,7 +1,7 @@
 /**
  * Folders of state on this machine: `<root>/<job>/<operator uid>-<subtask>/<id>`, one a database. With local recovery they outlive the
  * process; a checkpoint names the id of the one that it can be recovered from. Others are removed when the next one is made, unless a
- * process that lives still owns them.
+ * process that lives still owns them. In a container each process may have the same id: one of ours counts only with our start.
  */
 import { mkdir, readdir, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -12,11 +12,13 @@ import { MillraceError } from '../errors.ts'
 
 /** Longest part of a path that is made of a name. */
 const NAME_BYTES = 100
-/** Holds the id of the process that uses the folder. */
+/** Holds the id of the process that uses the folder, and when it was started. */
 const OWNER_FILE = 'owner'
 /** Its presence says that the folder must not be used again. */
 const DAMAGED_FILE = 'damaged'
 const DATABASE = 'db'
+/** Starts of one process that are further apart are those of two. */
+const START_MS = 1_000
 
 /** Whose folders. */
 export interface LocalFolderOptions {
@@ -87,8 +89,8 @@ export class LocalFolders {
     if (!(await exists(path))) return `${path} is not there`
     if (await exists(join(path, DAMAGED_FILE))) return `${path} is damaged`
     const owner = await this.#owner(id)
-    return owner !== undefined && owner !== process.pid && isAlive(owner)
-      ? `${path} is in use by process ${owner}`
+    return owner !== undefined && owner.pid !== process.pid && isAlive(owner)
+      ? `${path} is in use by process ${owner.pid}`
       : undefined
   }
 
@@ -105,12 +107,12 @@ export class LocalFolders {
     return foldersIn(this.#base)
   }
 
-  #owner(id: string): Promise<number | undefined> {
+  #owner(id: string): Promise<Owner | undefined> {
     return ownerOf(join(this.#base, id), this.#logger)
   }
 
   async #own(id: string): Promise<void> {
-    await writeFile(join(this.#base, id, OWNER_FILE), String(process.pid))
+    await writeFile(join(this.#base, id, OWNER_FILE), `${process.pid} ${ownStart()}`)
   }
 
   async #remove(id: string): Promise<void> {
@@ -147,7 +149,7 @@ export async function removeLocalState({
       for (const id of await foldersIn(join(job, operator))) {
         const path = join(job, operator, id)
         const owner = await ownerOf(path, logger)
-        if (owner !== undefined && owner !== process.pid && isAlive(owner)) continue
+        if (owner !== undefined && owner.pid !== process.pid && isAlive(owner)) continue
         await rm(path, { recursive: true, force: true })
       }
       await removeIfEmpty(join(job, operator))
@@ -178,11 +180,23 @@ async function removeIfEmpty(path: string): Promise<void> {
   }
 }
 
+/** A process that uses a folder. */
+interface Owner {
+  readonly pid: number
+  /** As `ownStart` told it; undefined: written by a release that did not say. */
+  readonly start: number | undefined
+}
+
+/** When this process was started, ms since the machine was: the same in all its threads, whatever is done to the clock. */
+function ownStart(): number {
+  return Math.round(Number(process.hrtime.bigint()) / 1e6 - process.uptime() * 1_000)
+}
+
 /** The process that uses a folder. */
-async function ownerOf(path: string, logger: Logger): Promise<number | undefined> {
+async function ownerOf(path: string, logger: Logger): Promise<Owner | undefined> {
   try {
-    const pid = Number(await readFile(join(path, OWNER_FILE), 'utf8'))
-    return Number.isSafeInteger(pid) && pid > 0 ? pid : undefined
+    const [pid, start] = (await readFile(join(path, OWNER_FILE), 'utf8')).split(' ').map(Number)
+    return Number.isSafeInteger(pid) && pid! > 0 ? { pid: pid!, start } : undefined
   } catch (error) {
     logger.debug('a folder of local state has no owner', { error })
     return undefined
@@ -199,7 +213,8 @@ async function exists(path: string): Promise<boolean> {
   }
 }
 
-function isAlive(pid: number): boolean {
+function isAlive({ pid, start }: Owner): boolean {
+  if (pid === process.pid) return start !== undefined && Math.abs(start - ownStart()) < START_MS
   try {
     process.kill(pid, 0)
     return true

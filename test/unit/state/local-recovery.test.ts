@@ -58,3 +58,19 @@ describe('what a job that is over left on this machine', () => {
     expect(await readdir(folder)).toEqual([])
   })
 })
+
+test('a folder of an earlier process with our id goes when the next one is made; one of ours stays', async () => {
+  const folders = foldersOf('container', 0)
+  const ours = await folders.create('ours')
+  const path = join(ours.database, '..', '..')
+  for (const [id, owner] of [
+    ['earlier', `${process.pid} 17`],
+    ['of-an-older-release', String(process.pid)],
+  ] as const) {
+    await mkdir(join(path, id))
+    await writeFile(join(path, id, 'owner'), owner)
+  }
+  await folders.create('next')
+  expect((await readdir(path)).sort()).toEqual(['next', 'ours'])
+  expect(await folders.find('ours')).toMatchObject({ id: 'ours' })
+})
