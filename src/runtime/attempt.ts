@@ -293,6 +293,7 @@ export class Attempt {
     return {
       checkpointId: restored.checkpointId,
       operatorState: state?.operatorState(subtask) ?? {},
+      redistributions: state?.redistributions ?? {},
       splits: splits.get(operator.uid),
     }
   }

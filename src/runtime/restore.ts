@@ -5,7 +5,8 @@ import { type ImagesHandle, type KeyedStateHandle, unpackImages } from '../check
 import type { CompletedCheckpoint, OperatorSubtaskState } from '../checkpoint/completed-checkpoint.ts'
 import { lostStateOf } from '../checkpoint/lost-state.ts'
 import { redistributeKeyGroups, redistributeOperatorState } from '../checkpoint/rescale-plan.ts'
-import type { JobGraph } from '../core/graph/job-graph.ts'
+import type { ChainedOperator, JobGraph } from '../core/graph/job-graph.ts'
+import type { Redistribution } from '../core/operators/stream-operator.ts'
 import type { KeyGroupImage } from '../core/state.ts'
 import { MillraceError } from '../errors.ts'
 import type { StoredInFlight } from './restored-in-flight.ts'
@@ -20,6 +21,8 @@ export interface RestoredOperator {
   images(subtask: number): Promise<KeyGroupImage[]>
   /** Items by state name. */
   operatorState(subtask: number): Readonly<Record<string, readonly unknown[]>>
+  /** How each was given out. */
+  readonly redistributions: Readonly<Record<string, Redistribution>>
   /** Records that waited in its channels (unaligned checkpoints), by the subtask that would have read them. */
   readonly inFlight: readonly StoredInFlight[]
   /** Its end hooks have run. */
@@ -45,7 +48,10 @@ export async function loadState(
   const parallelism = new Map(
     graph.vertices.flatMap((vertex) => vertex.operators.map(({ uid }) => [uid, vertex] as const)),
   )
-  checkClaims(checkpoint, parallelism, allowNonRestored, what)
+  const keyed = new Set(
+    graph.vertices.flatMap(({ operators }) => operators.filter(isKeyed).map(({ uid }) => uid)),
+  )
+  checkClaims(checkpoint, parallelism, keyed, allowNonRestored, what)
   const operators = new Map<string, RestoredOperator>()
   for (const [uid, states] of Map.groupBy(checkpoint.states, (state) => state.uid)) {
     const vertex = parallelism.get(uid)
@@ -85,9 +91,14 @@ function readLayer(
   )
 }
 
+function isKeyed({ node }: ChainedOperator): boolean {
+  return node.kind === 'operator' && node.keyOf !== undefined
+}
+
 function checkClaims(
   checkpoint: CompletedCheckpoint,
   vertices: ReadonlyMap<string, { readonly maxParallelism: number }>,
+  keyed: ReadonlySet<string>,
   allowNonRestored: boolean,
   what: string,
 ): void {
@@ -99,19 +110,28 @@ function checkClaims(
   const unclaimed = new Set(
     checkpoint.states.filter((s) => holdsState(s) && !vertices.has(s.uid)).map((s) => s.uid),
   )
-  if (unclaimed.size > 0 && !allowNonRestored) {
-    const names = [...unclaimed].map(
-      (uid) => `'${checkpoint.operators.find((o) => o.uid === uid)?.name ?? uid}' (uid ${uid})`,
-    )
+  const nameOf = (uid: string): string =>
+    `'${checkpoint.operators.find((o) => o.uid === uid)?.name ?? uid}' (uid ${uid})`
+  const names = (uids: ReadonlySet<string>): string => [...uids].map(nameOf).join(', ')
+  if (unclaimed.size > 0 && !allowNonRestored)
     throw new MillraceError(
       'MILLRACE_STATE_NOT_RESTORED',
-      `${what} holds state of ${names.join(', ')}, which the job does not have`,
+      `${what} holds state of ${names(unclaimed)}, which the job does not have`,
     )
-  }
+  const unkeyed = new Set(
+    checkpoint.states
+      .filter((s) => s.keyed !== undefined && vertices.has(s.uid) && !keyed.has(s.uid))
+      .map((s) => s.uid),
+  )
+  if (unkeyed.size > 0 && !allowNonRestored)
+    throw new MillraceError(
+      'MILLRACE_STATE_NOT_RESTORED',
+      `${what} holds keyed state of ${names(unkeyed)}, which the job has, but not behind keyBy`,
+    )
   for (const shape of checkpoint.operators) {
     const now = vertices.get(shape.uid)
-    const keyed = checkpoint.states.some((state) => state.uid === shape.uid && state.keyed !== undefined)
-    if (now !== undefined && keyed && now.maxParallelism !== shape.maxParallelism)
+    const holdsKeys = checkpoint.states.some((state) => state.uid === shape.uid && state.keyed !== undefined)
+    if (now !== undefined && keyed.has(shape.uid) && holdsKeys && now.maxParallelism !== shape.maxParallelism)
       throw new MillraceError(
         'MILLRACE_STATE_NOT_RESTORED',
         `operator '${shape.name}' (uid ${shape.uid}) had max parallelism ${shape.maxParallelism} in ${what} and has ${now.maxParallelism} now; its key groups cannot be mapped`,
@@ -151,6 +171,9 @@ async function loadOperator(
       Object.fromEntries(
         Object.entries(redistributed[subtask] ?? {}).map(([name, entry]) => [name, entry.items]),
       ),
+    redistributions: Object.fromEntries(
+      Object.entries(redistributed[0] ?? {}).map(([name, { redistribution }]) => [name, redistribution]),
+    ),
     inFlight,
     ended: states.every((state) => state.endOfInput === true),
   }

@@ -397,6 +397,9 @@ export class OperatorHarness<IN, OUT, IN2 = never> {
     return {
       checkpointId: snapshots[0]!.checkpointId,
       operatorState: Object.fromEntries(Object.entries(own).map(([name, { items }]) => [name, items])),
+      redistributions: Object.fromEntries(
+        Object.entries(own).map(([name, { redistribution }]) => [name, redistribution]),
+      ),
       splits: undefined,
     }
   }

@@ -64,7 +64,15 @@ export abstract class FunctionOperator<F> extends AbstractOperator {
   }
 
   initializeState(restored: OperatorRestore | undefined): void | Promise<void> {
-    this.operatorState = new DefaultOperatorStateStore(this.info.operatorName, restored?.operatorState)
+    const { operatorName, subtaskIndex } = this.info
+    this.operatorState = new DefaultOperatorStateStore(
+      operatorName,
+      restored && {
+        items: restored.operatorState,
+        redistributions: restored.redistributions ?? {},
+        subtaskIndex,
+      },
+    )
     const initialize = this.rich?.initializeState
     if (initialize === undefined) return
     const context = {

@@ -111,18 +111,27 @@ class OperatorBroadcastState<K, V> implements BroadcastState<K, V>, OperatorStat
   }
 }
 
+/** What a store was restored with. */
+export interface RestoredOperatorState {
+  /** By name, already redistributed for this subtask. */
+  readonly items: Readonly<Record<string, readonly unknown[]>>
+  /** How each was given out. */
+  readonly redistributions: Readonly<Record<string, Redistribution>>
+  readonly subtaskIndex: number
+}
+
 /**
- * The operator state of one subtask. A state is restored when it is first asked for; one that nobody asks for is not in later snapshots,
- * because how it was to be given out is known to its owner alone.
+ * The operator state of one subtask. A state is restored when it is first asked for; one that nobody asks for yet goes on from snapshot to
+ * snapshot as it was restored.
  */
 export class DefaultOperatorStateStore implements OperatorStateStore {
   private readonly operatorName: string
-  private readonly restored: Readonly<Record<string, readonly unknown[]>>
+  private readonly restored: RestoredOperatorState | undefined
   private readonly states = new Map<string, OperatorState>()
 
-  constructor(operatorName: string, restored: Readonly<Record<string, readonly unknown[]>> | undefined) {
+  constructor(operatorName: string, restored: RestoredOperatorState | undefined) {
     this.operatorName = operatorName
-    this.restored = restored ?? {}
+    this.restored = restored
   }
 
   getListState<T>(descriptor: ListStateDescriptor<T>): ListState<T> {
@@ -143,7 +152,7 @@ export class DefaultOperatorStateStore implements OperatorStateStore {
 
   /** All states, deeply copied: what happens afterwards does not change it. @throws StateValueError for values that state cannot keep. */
   snapshot(): OperatorStateSnapshot {
-    const entries: [string, OperatorStateEntry][] = []
+    const entries: [string, OperatorStateEntry][] = this.unclaimed()
     for (const [name, state] of this.states)
       entries.push([name, { redistribution: state.redistribution, items: state.items() }])
     return Object.fromEntries(entries)
@@ -158,7 +167,18 @@ export class DefaultOperatorStateStore implements OperatorStateStore {
   }
 
   private itemsOf(name: string): readonly unknown[] {
-    return Object.hasOwn(this.restored, name) ? this.restored[name]! : []
+    const items = this.restored?.items ?? {}
+    return Object.hasOwn(items, name) ? items[name]! : []
+  }
+
+  /** Of a union list every subtask was given all items: one of them keeps them, or they would come back as many times. */
+  private unclaimed(): [string, OperatorStateEntry][] {
+    if (this.restored === undefined) return []
+    const { items, redistributions, subtaskIndex } = this.restored
+    return Object.entries(redistributions).flatMap(([name, redistribution]) => {
+      const own = redistribution === 'union' && subtaskIndex > 0 ? [] : (items[name] ?? [])
+      return this.states.has(name) || own.length === 0 ? [] : [[name, { redistribution, items: own }]]
+    })
   }
 
   private known(name: string, redistribution: Redistribution): OperatorState | undefined {

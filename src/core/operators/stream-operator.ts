@@ -65,6 +65,8 @@ export interface OperatorRestore {
   readonly checkpointId: number
   /** By name, already redistributed for this subtask. */
   readonly operatorState: Readonly<Record<string, readonly unknown[]>>
+  /** How each was given out. Without it a state that nobody asks for is not in later snapshots. */
+  readonly redistributions?: Readonly<Record<string, Redistribution>>
   readonly splits: readonly unknown[] | undefined
 }
 

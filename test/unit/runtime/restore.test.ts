@@ -17,9 +17,16 @@ beforeEach(() => {
 })
 
 /** A graph of one vertex. */
-const graph = (uid: string, parallelism: number, maxParallelism = 8): JobGraph =>
+const graph = (uid: string, parallelism: number, maxParallelism = 8, isKeyed = true): JobGraph =>
   ({
-    vertices: [{ id: 0, parallelism, maxParallelism, operators: [{ uid, name: uid }] }],
+    vertices: [
+      {
+        id: 0,
+        parallelism,
+        maxParallelism,
+        operators: [{ uid, name: uid, node: { kind: 'operator', keyOf: isKeyed ? () => 'key' : undefined } }],
+      },
+    ],
     edges: [],
     fingerprint: 'f',
   }) as unknown as JobGraph
@@ -90,6 +97,7 @@ describe('restored state', () => {
     )
     expect(restored.operator('count')!.operatorState(0)).toEqual({ list: ['a', 'b'] })
     expect(restored.operator('count')!.operatorState(1)).toEqual({ list: ['c', 'd'] })
+    expect(restored.operator('count')!.redistributions).toEqual({ list: 'split' })
   })
 
   test('at another parallelism the items are cut anew, in the order of the old subtasks', async () => {
@@ -134,6 +142,19 @@ describe('state that nobody claims', () => {
       remedy: expect.stringContaining('--allow-non-restored-state'),
     })
     expect((await load(checkpoint(states), graph('renamed', 1), true)).operator('count')).toBeUndefined()
+  })
+
+  test('is refused when the operator has no keys any more, unless it may be dropped', async () => {
+    const states = [await keyed(0, 0), await listed(1, 'a')]
+    const unkeyed = graph('count', 1, 8, false)
+    await expect(load(checkpoint(states), unkeyed)).rejects.toMatchObject({
+      code: 'MILLRACE_STATE_NOT_RESTORED',
+      message: expect.stringMatching(/keyed state of 'Count per user' \(uid count\).*keyBy/),
+      remedy: expect.stringContaining('--allow-non-restored-state'),
+    })
+    const restored = await load(checkpoint(states), unkeyed, true)
+    expect(restored.operator('count')!.operatorState(0)).toEqual({ list: ['a'] })
+    await load(checkpoint([await listed(0, 'a')]), unkeyed)
   })
 
   test('counts for operator state and positions too, not for an operator without any', async () => {
