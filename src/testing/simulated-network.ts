@@ -27,6 +27,7 @@ export interface SimulatedCall {
  * - { duplicateAfterMs }: the same, so much later
  * - { delayMs }, { responseDelayMs }: slow on the way there, or back
  * - { errorCode }: the broker refuses it with this code and does nothing
+ * - { answerCode }: it is executed, and answered with this code all the same
  */
 export type Interception =
   | 'pass'
@@ -37,6 +38,7 @@ export type Interception =
   | { readonly delayMs: number }
   | { readonly responseDelayMs: number }
   | { readonly errorCode: number }
+  | { readonly answerCode: number }
 
 /** A range of milliseconds, both ends included. */
 export interface MsRange {
@@ -93,6 +95,7 @@ export class SimulatedNetwork {
       delayMs?: number
       responseDelayMs?: number
       errorCode?: number
+      answerCode?: number
     } = typeof fate === 'object' ? fate : {}
     await this.#travel(options.delayMs ?? 0)
     if (fate === 'drop-request' || this.#isolated.has(call.clientId) || !isUp()) return this.#lose(call)
@@ -105,6 +108,7 @@ export class SimulatedNetwork {
     await this.#travel(options.responseDelayMs ?? 0)
     if (fate === 'drop-response' || this.#isolated.has(call.clientId)) return this.#lose(call)
     if ('refusal' in outcome) throw outcome.refusal
+    if (options.answerCode !== undefined) throw new BrokerRefusal(options.answerCode, 'injected')
     this.observe?.(call, outcome.value)
     return outcome.value
   }

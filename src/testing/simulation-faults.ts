@@ -80,8 +80,13 @@ const APIS: readonly (string | undefined)[] = [
 
 const POINTS: readonly FaultPoint[] = [...FAULT_POINTS, ...HEALING_FAULT_POINTS]
 
+/** Codes that pass: a leader or coordinator that moved or loads, too few replicas, a transaction that is being ended. */
+const REFUSALS = [6, 7, 14, 15, 16, 19, 51]
+/** Codes that may come for what was done: a time-out or too few replicas behind the append, a coordinator that moves in the middle. */
+const DONE_AND_REFUSED = [7, 14, 16, 20]
+
 function drawInterception(random: SeededRandom): Interception {
-  switch (random.integer(0, 5)) {
+  switch (random.integer(0, 7)) {
     case 0:
       return 'drop-request'
     case 1:
@@ -92,6 +97,10 @@ function drawInterception(random: SeededRandom): Interception {
       return { duplicateAfterMs: random.pick([5, 50, 500, 5_000, 20_000]) }
     case 4:
       return { delayMs: random.pick([20, 200, 2_000, 12_000]) }
+    case 5:
+      return { errorCode: random.pick(REFUSALS) }
+    case 6:
+      return { answerCode: random.pick(DONE_AND_REFUSED) }
     default:
       return { responseDelayMs: random.pick([20, 200, 2_000, 12_000]) }
   }
@@ -415,5 +424,7 @@ function nameOf(action: FaultAction): string {
   if (action.kind !== 'interception') return action.kind
   if (typeof action.what === 'string') return action.what
   if ('duplicateAfterMs' in action.what) return 'late duplicate'
+  if ('errorCode' in action.what) return 'refusal'
+  if ('answerCode' in action.what) return 'refusal of what was done'
   return 'delayMs' in action.what ? 'late request' : 'late response'
 }

@@ -6,7 +6,8 @@ import { KafkaCommitter } from '../../src/kafka/kafka-committer.ts'
 import { KafkaWriter } from '../../src/kafka/kafka-writer.ts'
 import { TransactionSlots } from '../../src/kafka/transaction-slots.ts'
 import { JobTransactions } from '../../src/kafka/transactions.ts'
-import { changeWriters, type Mutant, QUIET, replace } from './mutant.ts'
+import { WorkerGroup } from '../../src/kafka/worker-group.ts'
+import { changeWriters, type Mutant, QUIET, replace, together } from './mutant.ts'
 
 /** Every rule of transactions that is broken. */
 export const TRANSACTION_MUTANTS: readonly Mutant[] = [
@@ -155,6 +156,7 @@ export const TRANSACTION_MUTANTS: readonly Mutant[] = [
     apply: () => replace(JobTopics.prototype, 'progress', () => () => new Map()),
   },
   {
+    // Its own silence would keep a worker that stood still from it as well, so that is not asked either.
     name: 'a stop aborts open transactions without proving that it leads',
     rule: '2.16',
     scene: {
@@ -163,13 +165,16 @@ export const TRANSACTION_MUTANTS: readonly Mutant[] = [
       faults: [],
     },
     apply: () =>
-      replace(
-        JobTransactions.prototype,
-        'abortOpen',
-        (original) =>
-          function (this: JobTransactions, { keep } = {}) {
-            return original.call(this, keep === undefined ? {} : { keep })
-          },
+      together(
+        replace(WorkerGroup.prototype, 'silentFor', () => () => 0),
+        replace(
+          JobTransactions.prototype,
+          'abortOpen',
+          (original) =>
+            function (this: JobTransactions, { keep } = {}) {
+              return original.call(this, keep === undefined ? {} : { keep })
+            },
+        ),
       ),
   },
 ]
