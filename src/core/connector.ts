@@ -108,7 +108,7 @@ export interface SplitEnumerator<S extends SourceSplit> {
 export interface SourceReaderContext {
   readonly info: SubtaskInfo
   readonly world: World
-  /** Records per poll at the most. */
+  /** Records per poll at the most; to be looked at in each poll, since it is smaller while what follows the source is slow. */
   readonly vectorSize: number
   readonly recordsIn: Counter
 }

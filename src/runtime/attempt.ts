@@ -26,6 +26,7 @@ import { LocalChannel } from './channel.ts'
 import type { FaultHook } from './fault-points.ts'
 import { type BarrierObeyer, GateInput } from './gate-input.ts'
 import { InputGate } from './input-gate.ts'
+import { QueueLimit } from './queue-limit.ts'
 import { RecordWriter } from './record-writer.ts'
 import type { RestoredState } from './restore.ts'
 import { edgeName, type RestoredElement, restoredFor } from './restored-in-flight.ts'
@@ -36,6 +37,7 @@ import { type Acknowledger, type SnapshotStorage, SubtaskCheckpointer } from './
 import { Task } from './task.ts'
 import type { TaskInput } from './task-input.ts'
 import { TaskLoad } from './task-load.ts'
+import { VectorLimit } from './vector-limit.ts'
 
 /** Records a vector holds at the most. */
 export const VECTOR_SIZE = 256
@@ -309,10 +311,13 @@ export class Attempt {
     if (node.kind !== 'source') throw new TypeError('not a source')
     const world = this.#worldOf(head, subtask)
     const info = this.#info(vertex, head, subtask)
+    const limit = new VectorLimit(VECTOR_SIZE)
     const reader = node.source.createReader({
       info,
       world,
-      vectorSize: VECTOR_SIZE,
+      get vectorSize() {
+        return limit.size
+      },
       recordsIn: this.#counter(head, subtask, 'records_in'),
     })
     const strategy = node.watermarks as WatermarkStrategy<unknown> | undefined
@@ -328,13 +333,15 @@ export class Attempt {
     source.readers[subtask] = reader
     source.watermarkers[subtask] = watermarker
     for (const split of own) this.#addToWatermarks(source, subtask, split.id)
-    if (watermarker === undefined) return new SourceInput(reader, undefined, driver, world, wake)
+    if (watermarker === undefined)
+      return new SourceInput(reader, undefined, driver, world, wake, undefined, limit)
     world.metrics.gauge('current_watermark', () => watermarker.current().watermark)
     const settings = strategy?.alignment
-    if (settings === undefined) return new SourceInput(reader, watermarker, driver, world, wake)
+    if (settings === undefined)
+      return new SourceInput(reader, watermarker, driver, world, wake, undefined, limit)
     const member = this.#alignment.join(`source '${head.name}' (subtask ${subtask + 1})`, settings)
     const alignment = new SourceAlignment(member, watermarker, reader, world)
-    return new SourceInput(reader, watermarker, driver, world, wake, alignment)
+    return new SourceInput(reader, watermarker, driver, world, wake, alignment, limit)
   }
 
   /** The split counts for the watermark of its subtask from now on, and shows in metrics. */
@@ -389,7 +396,8 @@ export class Attempt {
     }
     const { clock, timers } = this.#options.world
     const writer = () => storage.codec.inFlight.writer(head.name)
-    return new GateInput(gate, mode, driver, obeyer, { clock, timers, wake, writer })
+    const queue = new QueueLimit(gate.channels.map(({ channel }) => channel))
+    return new GateInput(gate, mode, driver, obeyer, { clock, timers, wake, writer }, queue)
   }
 
   /** Records that waited for this subtask when the restored checkpoint was taken. */

@@ -4,11 +4,11 @@
  */
 import type { CheckpointBarrier, StreamElement } from '../core/element.ts'
 
-/** Records that a channel holds before its sender must wait. One vector may overshoot it. */
+/** Records that a channel holds at the most before its sender must wait. One vector may overshoot it. */
 export const CHANNEL_CAPACITY = 4096
 
 export class LocalChannel {
-  readonly #capacity: number
+  #capacity: number
   #queue: StreamElement[] = []
   #head = 0
   #records = 0
@@ -47,6 +47,12 @@ export class LocalChannel {
     this.recorder?.(element)
     if (element.kind === 'barrier' && element.overtakeAt !== undefined) this.onBarrier?.(element)
     this.onData?.()
+  }
+
+  /** Another number of records that it holds. What is in it stays. */
+  resize(capacity: number): void {
+    this.#capacity = capacity
+    if (this.#records < capacity) this.#release()
   }
 
   /** Undefined = there is room. */

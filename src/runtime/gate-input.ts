@@ -17,6 +17,7 @@ import { WatermarkValve } from '../core/time/watermarks.ts'
 import type { ChainDriver } from './chain-driver.ts'
 import { InFlightCapture } from './in-flight-capture.ts'
 import type { GateChannel, InputGate } from './input-gate.ts'
+import type { QueueLimit } from './queue-limit.ts'
 import type { UnalignedSnapshot } from './subtask-checkpointer.ts'
 import type { StepResult, TaskInput } from './task-input.ts'
 
@@ -48,6 +49,7 @@ export class GateInput implements TaskInput {
   /** Channels that owe EndOfData, by input. */
   readonly #open: number[]
   readonly #unaligned: UnalignedOptions | undefined
+  readonly #queue: QueueLimit | undefined
   /** The newest barrier that may overtake. */
   #arrived: CheckpointBarrier | undefined
   #overtakeTimer: TimerHandle | undefined
@@ -67,6 +69,7 @@ export class GateInput implements TaskInput {
     driver: ChainDriver,
     obeyer: BarrierObeyer,
     unaligned?: UnalignedOptions,
+    queue?: QueueLimit,
   ) {
     this.#gate = gate
     this.#handler = new BarrierHandler(gate.channels.length, mode)
@@ -76,6 +79,7 @@ export class GateInput implements TaskInput {
     this.#open = [0, 0]
     for (const { input } of gate.channels) (this.#open[input] as number)++
     this.#unaligned = unaligned
+    this.#queue = queue
     if (unaligned !== undefined) gate.onBarrier = (barrier) => this.#barrierArrived(barrier, unaligned)
   }
 
@@ -92,10 +96,17 @@ export class GateInput implements TaskInput {
     const element = this.#gate.take(index)
     if (element.kind === 'records') {
       const input = (this.#gate.channels[index] as { input: number }).input
+      const began = this.#unaligned?.clock.now() ?? 0
       const pending = this.#driver.records(input, element)
-      return pending === undefined ? 'worked' : pending.then(worked)
+      if (pending !== undefined) return pending.then(() => this.#took(element.values.length, began))
+      return this.#took(element.values.length, began)
     }
     return this.#event(index, element).then(worked)
+  }
+
+  #took(records: number, began: number): StepResult {
+    if (records > 0) this.#queue?.took(records, (this.#unaligned?.clock.now() ?? began) - began)
+    return 'worked'
   }
 
   /** True while the chain takes no records; the task is woken when it does. */

@@ -7,7 +7,7 @@
  * not poll, or its reader waits for what it needs to decode records, is no silence of its splits.
  */
 
-import type { SourceReader, SourceSplit } from '../core/connector.ts'
+import type { SourceReader, SourceSplit, SplitRecords } from '../core/connector.ts'
 import { MAX_WATERMARK, type RecordVector, recordVector } from '../core/element.ts'
 import { withPosition } from '../core/operators/user-error.ts'
 import type { World } from '../core/ports.ts'
@@ -15,6 +15,7 @@ import { type SourceWatermarker, WATERMARK_INTERVAL_MS } from '../core/time/wate
 import type { ChainDriver } from './chain-driver.ts'
 import type { SourceAlignment } from './source-alignment.ts'
 import type { StepResult, TaskInput } from './task-input.ts'
+import type { VectorLimit } from './vector-limit.ts'
 
 export class SourceInput implements TaskInput {
   readonly reader: SourceReader<unknown, SourceSplit>
@@ -23,6 +24,7 @@ export class SourceInput implements TaskInput {
   readonly #world: World
   readonly #wake: () => void
   readonly #alignment: SourceAlignment | undefined
+  readonly #limit: VectorLimit | undefined
   #state: 'reading' | 'ended' | 'stopped' = 'reading'
   #waiting = false
   #waitingForRoom = false
@@ -39,6 +41,7 @@ export class SourceInput implements TaskInput {
     world: World,
     wake: () => void,
     alignment?: SourceAlignment,
+    limit?: VectorLimit,
   ) {
     this.reader = reader
     this.#watermarker = watermarker
@@ -46,6 +49,7 @@ export class SourceInput implements TaskInput {
     this.#world = world
     this.#wake = wake
     this.#alignment = alignment
+    this.#limit = limit
   }
 
   start(): void | Promise<void> {
@@ -58,12 +62,12 @@ export class SourceInput implements TaskInput {
     if (!this.#mayPoll()) return this.#waitingForRoom ? 'held' : 'idle'
     const records = this.reader.poll()
     if (records !== undefined) {
-      const { vector, splitId, side } = records
-      if (side !== undefined) {
-        const sent = this.#driver.side(side.tagId, side.vector)
-        if (sent !== undefined) return this.#blocking(sent).then(() => this.#emit(splitId, vector))
-      }
-      return this.#emit(splitId, vector)
+      const began = this.#world.clock.now()
+      const sent = this.#hand(records)
+      const count = records.vector.values.length
+      return typeof sent === 'string'
+        ? this.#took(sent, count, began)
+        : sent.then((result) => this.#took(result, count, began))
     }
     if (this.reader.isFinished()) return this.#end()
     if (this.reader.isPreparing?.() === true) this.#blockedSince ??= this.#world.clock.now()
@@ -82,6 +86,19 @@ export class SourceInput implements TaskInput {
       )
     }
     return 'idle'
+  }
+
+  #hand({ vector, splitId, side }: SplitRecords<unknown>): StepResult | Promise<StepResult> {
+    if (side !== undefined) {
+      const sent = this.#driver.side(side.tagId, side.vector)
+      if (sent !== undefined) return this.#blocking(sent).then(() => this.#emit(splitId, vector))
+    }
+    return this.#emit(splitId, vector)
+  }
+
+  #took(result: StepResult, records: number, began: number): StepResult {
+    this.#limit?.took(records, this.#world.clock.now() - began)
+    return result
   }
 
   /** False while records would have to wait; who waits is woken by the chain, or by the next watermark interval. */
