@@ -7,11 +7,11 @@ export interface Deadline {
   cancel(): void
 }
 
-/** Starts a wait of `delayMs` milliseconds. */
-export function deadline(timers: Timers, delayMs: number): Deadline {
+/** Starts a wait of `delayMs` milliseconds. `unref`: the process may end while it runs. */
+export function deadline(timers: Timers, delayMs: number, unref = false): Deadline {
   let cancel: () => void = () => undefined
   const expired = new Promise<void>((resolve) => {
-    const handle = timers.schedule(delayMs, resolve)
+    const handle = timers.schedule(delayMs, resolve, unref)
     cancel = () => handle.cancel()
   })
   return { expired, cancel }

@@ -142,7 +142,7 @@ export class Attempt {
   /** Lets go of files and connections of the state. A store that does not answer must not hold up the next attempt. */
   async #closeBackends(): Promise<void> {
     const { world } = this.#options
-    const wait = deadline(world.timers, CANCEL_GRACE_MS)
+    const wait = deadline(world.timers, CANCEL_GRACE_MS, true)
     const closed = Promise.allSettled(this.#backends.splice(0).map(async (backend) => backend.close()))
     const results = await Promise.race([closed, wait.expired.then(() => undefined)])
     wait.cancel()

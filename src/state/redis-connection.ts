@@ -14,6 +14,7 @@ import type { RedisTarget } from './redis-url.ts'
 
 const PACKAGE = 'ioredis'
 const SILENCE_GRACE_MS = 1_000
+const HANG_UP_MS = 300
 const KEEP_ALIVE_MS = 5_000
 const LONGEST_RECONNECT_DELAY_MS = 500
 const FIRST_RECONNECT_DELAY_MS = 20
@@ -60,6 +61,8 @@ export class RedisConnection {
   #generation = 0
   #dataGeneration = 0
   #closed = false
+  /** Ends the wait of each command that has no answer yet. */
+  readonly #unanswered = new Set<() => void>()
 
   private constructor(data: Client, seals: Client, options: RedisConnectionOptions) {
     this.name = options.target.name
@@ -130,8 +133,11 @@ export class RedisConnection {
 
   async close(): Promise<void> {
     this.#closed = true
-    this.#data.disconnect()
-    this.#seals.disconnect()
+    for (const closed of this.#unanswered) closed()
+    for (const client of [this.#data, this.#seals]) {
+      for (const node of 'nodes' in client ? client.nodes() : [client]) forgetSilence(node)
+      client.disconnect()
+    }
   }
 
   #run(client: Client, script: RedisScript, keys: readonly string[], args: readonly RedisArgument[]) {
@@ -145,16 +151,20 @@ export class RedisConnection {
   /** The answer, or a coded error after the time-out; what comes later is ignored. */
   async #answered<T>(answer: Promise<T>, doing: string): Promise<T> {
     let timer: NodeJS.Timeout | undefined
+    let closed: () => void = () => undefined
     const late = new Promise<never>((_, reject) => {
-      const error = new Error(this.#closed ? 'the connection is closed' : `no answer in ${this.timeoutMs} ms`)
-      timer = setTimeout(() => reject(error), this.#closed ? 0 : this.timeoutMs)
+      timer = setTimeout(() => reject(new Error(`no answer in ${this.timeoutMs} ms`)), this.timeoutMs)
+      closed = () => reject(new Error('the connection is closed'))
     })
+    if (this.#closed) closed()
+    this.#unanswered.add(closed)
     try {
       return await Promise.race([answer, late])
     } catch (error) {
       throw redisFailure(error, this.name, doing)
     } finally {
       clearTimeout(timer)
+      this.#unanswered.delete(closed)
     }
   }
 
@@ -229,6 +239,11 @@ function primariesOf(cluster: Cluster): string {
     .join()
 }
 
+/** The client's timer for a server that says nothing outlives the connection, and would keep the process alive for as long. */
+function forgetSilence(client: Redis): void {
+  clearTimeout((client as unknown as { readonly socketTimeoutTimer?: NodeJS.Timeout }).socketTimeoutTimer)
+}
+
 const methodOf = (script: RedisScript): string => `millrace_${script}`
 
 /** Makes clients that are not connected yet. */
@@ -239,6 +254,8 @@ async function clientOf(options: RedisConnectionOptions): Promise<() => Client> 
     lazyConnect: true,
     keepAlive: KEEP_ALIVE_MS,
     connectTimeout: timeoutMs,
+    // A server that hangs does not hang up either.
+    disconnectTimeout: HANG_UP_MS,
     // The caller's own time-out speaks first, and says which command it was.
     socketTimeout: timeoutMs + SILENCE_GRACE_MS,
     maxLoadingRetryTime: LONGEST_RECONNECT_DELAY_MS,

@@ -91,6 +91,35 @@ async function runsIn(server: RedisProcess): Promise<string[]> {
   return [...new Set(keys.map((key) => /^millrace:\{[^/]+\/([^/]+)\//.exec(key)?.[1] ?? key))]
 }
 
+describe('SIGTERM while the server is away', () => {
+  /** Whoever stops containers waits 10 s; half as much again on a machine that does other things as well. */
+  const GONE_MS = 15_000
+
+  test.each(['hangs', 'is dead'] as const)(
+    'that %s ends the job in time, and the next start is exact',
+    async (how) => {
+      const users = 50
+      const server = await redis()
+      await feed(users)
+      const job = start(server)
+      await expectCounts(users, 1)
+      await feed(users)
+      if (how === 'hangs') server.signal('SIGSTOP')
+      else await server.kill()
+      const asked = Date.now()
+      job.signal('SIGTERM')
+      expect(await job.code(30_000)).toBe(0)
+      expect(Date.now() - asked).toBeLessThan(GONE_MS)
+      if (how === 'hangs') server.signal('SIGCONT')
+      else await server.restart()
+      const next = start(server)
+      await expectCounts(users, 2)
+      await scene.settled([topics.COUNT_OUT, topics.ETL_OUT], 10_000)
+      await suspend(next)
+    },
+  )
+})
+
 describe('a server that is full', () => {
   test('fails checkpoints and not the job, and when it has memory again all of the output comes (OOM)', async () => {
     // 6,000 users of 4,000 bytes: 24 MB.
