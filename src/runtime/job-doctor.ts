@@ -62,7 +62,7 @@ export async function diagnoseJob(job: ExaminedJob): Promise<readonly Diagnosis[
   return [
     node,
     ...configuration,
-    ok('job graph', `${graph.vertices.length} chains in ${tasks} subtasks`),
+    ok('job graph', `${count(graph.vertices.length, 'chain')} in ${count(tasks, 'subtask')}`),
     ...(await kafka(job, config, graph)),
     ...(await redis(config)),
     ...(await registryAndClocks(config)),
@@ -220,3 +220,5 @@ async function directories(config: Config, graph: JobGraph): Promise<readonly Di
   const found = used.map(({ name, path }) => diagnosed(name, () => diagnoseDirectory(name, path)))
   return (await Promise.all(found)).flat()
 }
+
+const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`
