@@ -18,6 +18,7 @@ import { fuzzAsyncMap } from './async-map-fuzz.ts'
 import { openEmpty, restoreImages } from './backend-images.ts'
 import { expectEqual } from './fuzz-comparison.ts'
 import { failingBlobs, failingSerde } from './fuzz-failures.ts'
+import { restoredCopy } from './fuzz-probe.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { contractDescriptors, dumpBackend, StateBackendModel, type Total } from './state-backend-model.ts'
 
@@ -139,10 +140,12 @@ class FuzzRun {
   /** A backend that looks at a checkpoint. */
   async #probe(restore: (backend: KeyedStateBackend) => Promise<void>): Promise<KeyedStateBackend> {
     this.#life.probing = true
-    const backend = await this.#newBackend()
-    await restore(backend)
-    this.#life.probing = false
-    return backend
+    try {
+      const mayFold = storesItself(this.#backend) && this.#options.failures === undefined
+      return await restoredCopy(() => this.#newBackend(), restore, mayFold)
+    } finally {
+      this.#life.probing = false
+    }
   }
 
   async #anyStep(): Promise<void> {
