@@ -108,7 +108,12 @@ export class SavepointFolder {
     checkFileName(name)
     const path = join(this.path, name)
     this.#written.add(name)
-    if (!this.#abandoned()) await writeDurably(path, bytes, WRITER)
+    try {
+      if (!this.#abandoned()) await writeDurably(path, bytes, WRITER)
+    } catch (error) {
+      // Given up meanwhile: the folder may go before the file is in it.
+      if (!this.#abandoned()) throw error
+    }
     if (this.#abandoned()) {
       await removeStored(path, this.#options.directory)
       throw new MillraceError('MILLRACE_CHECKPOINT_FAILED', `savepoint '${this.path}' was given up`)
