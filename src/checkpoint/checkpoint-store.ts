@@ -3,6 +3,7 @@
  * kafka/job-topics.ts keeps them in the checkpoint topic behind a fenced producer; runtime/memory-checkpoint-store.ts on the heap.
  */
 import type { GroupOffset } from '../core/connector.ts'
+import { isMillraceError, type MillraceError } from '../errors.ts'
 import type { BlobStore } from './checkpoint-storage.ts'
 import type { CompletedCheckpoint } from './completed-checkpoint.ts'
 
@@ -60,6 +61,13 @@ export type CommitPointOutcome =
   | { readonly type: 'refused'; readonly reason: string; readonly cause?: unknown }
   /** Nobody here knows: end the attempt, touch nothing. */
   | { readonly type: 'unknown'; readonly reason: string }
+
+/** The error of a refusal that another leader would meet as well; undefined where a new take-over may help. */
+export function finalRefusal(outcome: CommitPointOutcome): MillraceError | undefined {
+  if (outcome.type !== 'refused' || !isMillraceError(outcome.cause) || outcome.cause.retriable)
+    return undefined
+  return outcome.cause
+}
 
 export interface CheckpointStore {
   /** Where snapshot bytes go when no directory is configured. */

@@ -5,8 +5,9 @@
 
 import type { CommandOutcome, CommandProgress, JobCommand, JobEvent } from '../core/job-control.ts'
 import type { World } from '../core/ports.ts'
-import { isMillraceError, KafkaError, MillraceError } from '../errors.ts'
+import { isMillraceError, MillraceError } from '../errors.ts'
 import { decodeControlRecord, writeControlRecords } from './control-records.ts'
+import { membersIn } from './group-now.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
 import { endOffset, startOffset } from './topic-offsets.ts'
 import { TopicTail } from './topic-tail.ts'
@@ -38,15 +39,8 @@ export interface CommandWait {
 }
 
 /** Workers in the job's group. */
-export async function liveWorkers(cluster: KafkaCluster, jobName: string): Promise<number> {
-  try {
-    const group = await cluster.describeGroup(workerGroupId(jobName), { timeoutMs: QUERY_MS })
-    return group.members.length
-  } catch (error) {
-    // GROUP_ID_NOT_FOUND of newer brokers.
-    if (error instanceof KafkaError && error.brokerCode === 69) return 0
-    throw error
-  }
+export function liveWorkers(cluster: KafkaCluster, jobName: string): Promise<number> {
+  return membersIn(cluster, workerGroupId(jobName), { timeoutMs: QUERY_MS })
 }
 
 /**

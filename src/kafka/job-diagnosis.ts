@@ -8,12 +8,14 @@ import type { JobSettings } from '../core/job-settings.ts'
 import type { Logger } from '../core/ports.ts'
 import { isMillraceError } from '../errors.ts'
 import type { BoundSink } from './connector-binding.ts'
+import { groupNow } from './group-now.ts'
 import type { KafkaCluster, ResourceOperation, TopicDescription } from './kafka-cluster.ts'
+import { knownSettings } from './known-settings.ts'
 import type { OwnTopic } from './own-topics.ts'
 import { checkPrefixHolders } from './prefix-holders.ts'
 import { checkSinks } from './preflight.ts'
-import { groupNow, missingGroupRights, ownTopicToCome, transactionalIds } from './rights-diagnosis.ts'
-import { retentionByRecordTime, topicSetting } from './topic-retention.ts'
+import { missingGroupRights, ownTopicToCome, transactionalIds } from './rights-diagnosis.ts'
+import { retentionByRecordTime } from './topic-retention.ts'
 import { jobTopic, workerGroupId } from './transactional-id.ts'
 
 /** The job, as far as Kafka matters. */
@@ -191,8 +193,13 @@ async function durability(
 
 /** Undefined if we may not ask. */
 async function minInSync(cluster: KafkaCluster, name: string): Promise<number | undefined> {
-  const value = await topicSetting(cluster, name, 'min.insync.replicas')
+  const value = await setting(cluster, name, 'min.insync.replicas')
   return value === undefined ? undefined : Number(value)
+}
+
+/** A topic's setting; undefined when it has none, or when we may not ask. */
+async function setting(cluster: KafkaCluster, topic: string, name: string): Promise<string | undefined> {
+  return (await knownSettings(cluster, { type: 'topic', name: topic }, [name])).get(name)
 }
 
 async function matching(cluster: KafkaCluster, pattern: string): Promise<Diagnosis> {
@@ -301,7 +308,7 @@ async function ownTopic(
       `the principal may not ${missing.join(', ')} it`,
       `Give the principal ${missing.join(', ')} on topic ${name}.`,
     )
-  const policy = kind === 'checkpoints' ? await topicSetting(cluster, name, 'cleanup.policy') : undefined
+  const policy = kind === 'checkpoints' ? await setting(cluster, name, 'cleanup.policy') : undefined
   if (policy !== undefined && policy !== 'compact')
     return fix(
       check,

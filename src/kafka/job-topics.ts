@@ -5,12 +5,13 @@
  * Keys (entries too large for one record: large-entries.ts): `attempt` AttemptRecord · `completed/<run>/<n>` CompletedCheckpoint · `confirmed` {run, n} · `job` JobRecord ·
  *       `lost/<transaction>` accepted loss · `healed/<transaction>/<partition>` how far it is healed · `chunk/<name>/<i>` snapshot bytes
  */
-import type {
-  AttemptRecord,
-  CheckpointStore,
-  CommitPointOutcome,
-  JobRecord,
-  RecoveryFacts,
+import {
+  type AttemptRecord,
+  type CheckpointStore,
+  type CommitPointOutcome,
+  finalRefusal,
+  type JobRecord,
+  type RecoveryFacts,
 } from '../checkpoint/checkpoint-store.ts'
 import { type CompletedCheckpoint, encodeCheckpoint } from '../checkpoint/completed-checkpoint.ts'
 import type { GroupOffset } from '../core/connector.ts'
@@ -272,8 +273,8 @@ export class JobTopics implements CheckpointStore, HealingLog {
     rewritten: readonly RewrittenBatch[] = [],
   ): Promise<void> {
     const outcome = await this.#transact(entries, [], rewritten)
-    // Another leader would be refused as well.
-    if (outcome.type === 'refused' && isFinal(outcome.cause)) throw outcome.cause
+    const final = finalRefusal(outcome)
+    if (final !== undefined) throw final
     if (outcome.type !== 'written')
       throw new MillraceError(
         'MILLRACE_ATTEMPT_LOST',
@@ -358,10 +359,6 @@ export class JobTopics implements CheckpointStore, HealingLog {
     }
     return { type: 'unknown', reason }
   }
-}
-
-function isFinal(error: unknown): boolean {
-  return isMillraceError(error) && !error.retriable
 }
 
 function isFenced(error: unknown): boolean {

@@ -1,8 +1,9 @@
 /** Checks before any task starts: what would fail later, or at night, fails now and says what to change. */
 import type { JobSettings } from '../core/job-settings.ts'
-import { isMillraceError, MillraceError } from '../errors.ts'
+import { MillraceError } from '../errors.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
 import type { KafkaSink } from './kafka-sink.ts'
+import { knownSettings } from './known-settings.ts'
 
 /** Kafka's own default, for clusters that do not let us ask. */
 const DEFAULT_MAX_TRANSACTION_TIMEOUT_MS = 900_000
@@ -24,24 +25,14 @@ export async function leastMaxTransactionTimeout(cluster: KafkaCluster): Promise
   return leastOf(await Promise.all(brokers.map(({ nodeId }) => configured(cluster, nodeId, MAX_TIMEOUT))))
 }
 
-function leastOf(values: readonly (string | null | undefined)[]): number {
+function leastOf(values: readonly (string | undefined)[]): number {
   const known = values.map(Number).filter((value) => Number.isFinite(value) && value > 0)
   return known.length === 0 ? DEFAULT_MAX_TRANSACTION_TIMEOUT_MS : Math.min(...known)
 }
 
 /** A broker's setting; undefined when there is none, or when we may not ask. */
-async function configured(
-  cluster: KafkaCluster,
-  nodeId: number,
-  name: string,
-): Promise<string | null | undefined> {
-  try {
-    const [entry] = await cluster.describeConfigs({ type: 'broker', name: String(nodeId) }, [name])
-    return entry?.value
-  } catch (error) {
-    if (isMillraceError(error) && error.code === 'MILLRACE_KAFKA_UNAUTHORIZED') return undefined
-    throw error
-  }
+async function configured(cluster: KafkaCluster, nodeId: number, name: string): Promise<string | undefined> {
+  return (await knownSettings(cluster, { type: 'broker', name: String(nodeId) }, [name])).get(name)
 }
 
 /** @throws MILLRACE_TRANSACTION_TIMEOUT, MILLRACE_CHECKPOINTING_REQUIRED, MILLRACE_TOPIC_MISSING. */

@@ -12,17 +12,6 @@ import { coordinatorId, jobTopic, transactionalId, transactionalIdPrefix } from 
 /** Joining, committing offsets, and looking at both. */
 const GROUP_NEEDS: readonly ResourceOperation[] = ['Read', 'Describe']
 
-/** A group as it is now; undefined if nobody has used it and the brokers say no more of it. */
-export async function groupNow(cluster: KafkaCluster, group: string): Promise<DescribedGroup | undefined> {
-  try {
-    return await cluster.describeGroup(group)
-  } catch (error) {
-    // GROUP_ID_NOT_FOUND of newer brokers: nobody has used it yet.
-    if (error instanceof KafkaError && error.brokerCode === 69) return undefined
-    throw error
-  }
-}
-
 /** Undefined if nothing is missing, as far as the brokers tell. */
 export function missingGroupRights(
   check: string,

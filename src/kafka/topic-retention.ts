@@ -1,39 +1,16 @@
 /** How long a topic keeps what a job writes to it: Kafka goes by the records' own time, so old event times are removed at once. */
-import { isMillraceError } from '../errors.ts'
 import type { KafkaCluster } from './kafka-cluster.ts'
+import { knownSettings } from './known-settings.ts'
 
 /** Records younger than this are not asked about: no sensible topic removes them. */
 const UNSUSPICIOUS_MS = 3_600_000
-
-/** A topic's setting; undefined when it has none, or when we may not ask. */
-export async function topicSetting(
-  cluster: Pick<KafkaCluster, 'describeConfigs'>,
-  topic: string,
-  name: string,
-): Promise<string | undefined> {
-  return (await topicSettings(cluster, topic, [name])).get(name)
-}
-
-async function topicSettings(
-  cluster: Pick<KafkaCluster, 'describeConfigs'>,
-  topic: string,
-  names: readonly string[],
-): Promise<ReadonlyMap<string, string>> {
-  try {
-    const entries = await cluster.describeConfigs({ type: 'topic', name: topic }, names)
-    return new Map(entries.flatMap(({ name, value }) => (value === null ? [] : [[name, value]])))
-  } catch (error) {
-    if (isMillraceError(error) && error.code === 'MILLRACE_KAFKA_UNAUTHORIZED') return new Map()
-    throw error
-  }
-}
 
 /** Milliseconds for which the topic keeps a record, by the time that its writer gave it; undefined = not limited by that, or not known. */
 export async function retentionByRecordTime(
   cluster: Pick<KafkaCluster, 'describeConfigs'>,
   topic: string,
 ): Promise<number | undefined> {
-  const settings = await topicSettings(cluster, topic, [
+  const settings = await knownSettings(cluster, { type: 'topic', name: topic }, [
     'cleanup.policy',
     'message.timestamp.type',
     'retention.ms',

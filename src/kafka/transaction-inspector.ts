@@ -4,7 +4,8 @@
  */
 import { type CompletedCheckpoint, decodeCheckpoint } from '../checkpoint/completed-checkpoint.ts'
 import type { World } from '../core/ports.ts'
-import { KafkaError, MillraceError } from '../errors.ts'
+import { MillraceError } from '../errors.ts'
+import { membersIn } from './group-now.ts'
 import type { KafkaCluster, TopicPartition } from './kafka-cluster.ts'
 import type { KafkaCommittable } from './kafka-committable.ts'
 import { LargeEntries } from './large-entries.ts'
@@ -125,17 +126,6 @@ function nameOf(each: {
   return `${each.transactionalId}:${each.producerId}:${each.producerEpoch}`
 }
 
-/** Workers of a job, as it is written in topic names; one that died counts until its session is over. */
-export async function workersOf(cluster: KafkaCluster, job: string): Promise<number> {
-  try {
-    return (await cluster.describeGroup(workerGroupOf(job))).members.length
-  } catch (error) {
-    // GROUP_ID_NOT_FOUND of newer brokers.
-    if (error instanceof KafkaError && error.brokerCode === 69) return 0
-    throw error
-  }
-}
-
 /**
  * Ends an open transaction by hand.
  * @throws MILLRACE_USAGE when its job runs and would be hit, or when that would break what a completed checkpoint promised, unless `force`.
@@ -150,7 +140,7 @@ export async function endByHand(
   if (state !== 'Ongoing')
     throw new MillraceError('MILLRACE_USAGE', `${transactionalId} has no open transaction: it is ${state}`)
   // A commit that is promised does no harm beside a running job.
-  const workers = force || result === 'commit' ? 0 : await workersOf(cluster, transaction.job)
+  const workers = force || result === 'commit' ? 0 : await membersIn(cluster, workerGroupOf(transaction.job))
   if (workers > 0)
     throw new MillraceError(
       'MILLRACE_USAGE',

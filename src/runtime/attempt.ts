@@ -333,14 +333,18 @@ export class Attempt {
     source.readers[subtask] = reader
     source.watermarkers[subtask] = watermarker
     for (const split of own) this.#addToWatermarks(source, subtask, split.id)
-    if (watermarker === undefined)
-      return new SourceInput(reader, undefined, driver, world, wake, undefined, limit)
-    world.metrics.gauge('current_watermark', () => watermarker.current().watermark)
+    if (watermarker !== undefined)
+      world.metrics.gauge('current_watermark', () => watermarker.current().watermark)
     const settings = strategy?.alignment
-    if (settings === undefined)
-      return new SourceInput(reader, watermarker, driver, world, wake, undefined, limit)
-    const member = this.#alignment.join(`source '${head.name}' (subtask ${subtask + 1})`, settings)
-    const alignment = new SourceAlignment(member, watermarker, reader, world)
+    const alignment =
+      watermarker === undefined || settings === undefined
+        ? undefined
+        : new SourceAlignment(
+            this.#alignment.join(`source '${head.name}' (subtask ${subtask + 1})`, settings),
+            watermarker,
+            reader,
+            world,
+          )
     return new SourceInput(reader, watermarker, driver, world, wake, alignment, limit)
   }
 

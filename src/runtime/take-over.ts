@@ -6,12 +6,13 @@
  * A run that begins with a snapshot gets it as its checkpoint 0 *before* attempt-started names the run: a crash in between leaves the earlier
  * run as it was, a crash afterwards finds the state (protocol §4.7).
  */
-import type {
-  AttemptRecord,
-  CheckpointStore,
-  JobRecord,
-  OutputTransactions,
-  RecoveryFacts,
+import {
+  type AttemptRecord,
+  type CheckpointStore,
+  finalRefusal,
+  type JobRecord,
+  type OutputTransactions,
+  type RecoveryFacts,
 } from '../checkpoint/checkpoint-store.ts'
 import {
   CHECKPOINT_FORMAT,
@@ -25,7 +26,7 @@ import type { Committer, SourceSplit, SplitEnumerator } from '../core/connector.
 import type { JobGraph } from '../core/graph/job-graph.ts'
 import type { JobSettings, StartOptions } from '../core/job-settings.ts'
 import type { World } from '../core/ports.ts'
-import { isMillraceError, MillraceError } from '../errors.ts'
+import { MillraceError } from '../errors.ts'
 import { splitOwner } from './attempt.ts'
 import type { FaultHook } from './fault-points.ts'
 import { checkOutputIsCommitted } from './output-check.ts'
@@ -310,9 +311,8 @@ export class TakeOver {
 
   async #writeZero(zero: CompletedCheckpoint): Promise<void> {
     const outcome = await this.#options.store.commitPoint(zero, [])
-    // Another leader would be refused as well.
-    if (outcome.type === 'refused' && isMillraceError(outcome.cause) && !outcome.cause.retriable)
-      throw outcome.cause
+    const final = finalRefusal(outcome)
+    if (final !== undefined) throw final
     if (outcome.type !== 'written')
       throw new MillraceError('MILLRACE_ATTEMPT_LOST', `could not write checkpoint 0: ${outcome.reason}`)
   }
